@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +41,13 @@ def command(
     topk: Annotated[
         int | None, typer.Option("--topk", min=1, help="How many answers for each input, of a model that ranks.")
     ] = None,
+    score: Annotated[
+        float | None, typer.Option("--score", min=0, max=1, help="Leave out answers below this score (0 to 1).")
+    ] = None,
+    tiles: Annotated[
+        int | None,
+        typer.Option("--tiles", min=32, metavar="PIXELS", help="Look at larger images in overlapping tiles, too."),
+    ] = None,
     json: Json = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write the answers to a file *.csv or *.tsv.")
@@ -66,48 +75,76 @@ def command(
         if help:
             return style.out(context.get_help())
         raise UsageError("which model? write it first: pdl predict RUN ...")
-    if json and out is not None:
-        raise UsageError("--json prints and --out writes a file; choose one")
-    from pdl.runtime.predict import pipeline_of
+    from pdl.runtime.predict import pipeline_of, write_answers
     from pdl.workflow.prediction import open_model, parse_options, predict_words
 
     predictor = open_model(model, timeout=timeout, max_memory=max_memory)
     pipeline = pipeline_of(predictor)
     if help:
         return style.out(f"{context.get_help()}\n\n{_inputs(model, pipeline)}")
-    words, values = parse_options(pipeline.input, arguments or ())
+    words, values = parse_options(pipeline, arguments or ())
+    files: list[tuple[Path, Any]] = [] if out is None else [(out, partial(write_answers, name=pipeline.input.takes))]
+    files += [(Path(path), each.write) for each in pipeline.writers for path in values.pop(each.option, ())]
+    if len(files) + json > 1:
+        raise UsageError("answers are printed as --json or written to one file; choose one")
     if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads standard input: pdl predict RUN - < FILE")
-    answers = predict_words(predictor, words, values, topk=topk, batch_size=batch_size, strict=strict, timeout=timeout)
-    found = _with_drawings(answers, save)
-    if out is not None:
-        return _write(out, (each for each, _ in found), pipeline.input)
-    noted = _noted(found, pipeline.input)
-    kept = list(noted)
+    options: dict[str, Any] = {"topk": topk, "score": score, "tiles": tiles, "batch_size": batch_size}
+    answers = predict_words(predictor, words, values, **options, strict=strict, timeout=timeout)
+    with ExitStack() as stack:
+        found = _with_drawings(_interruptible(answers, words), save, stack)
+        if files:
+            return _write(*files[0], (each for each, _ in found), pipeline.input)
+        return _print(_noted(found, pipeline.input), json)
+
+
+def _print(found: Iterator[tuple[Any, str | None]], json: bool) -> None:
+    """All answers, as a table or as JSON. What they are of is not kept: the frames of a video are many."""
+    total = without = 0
+    made: list[dict[str, Any]] = []
+    for each, saved in found:
+        total, without = total + 1, without + (each.error is not None)
+        if json:
+            made.append(each.to_dict() | ({} if saved is None else {"saved": saved}))
+        else:
+            made += _rows(each, saved)
     if json:
-        style.json([each.to_dict() | ({} if saved is None else {"saved": saved}) for each, saved in kept])
+        style.json(made)
     else:
-        rows = [row for each, saved in kept for row in _rows(each, saved)]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        style.table(names, [[row.get(name, "") for name in names] for row in rows])
-    return _judge(sum(each.error is not None for each, _ in kept), len(kept))
+        names = list(dict.fromkeys(name for row in made for name in row))
+        style.table(names, [[row.get(name, "") for name in names] for row in made])
+    _judge(without, total)
 
 
 def _inputs(model: str, pipeline: Any) -> str:
-    """What a model takes, for people."""
-    step = pipeline.input
-    width = max((len(f"{flag.name} {flag.metavar}") for flag in step.flags), default=0)
-    lines = [f"  {f'{flag.name} {flag.metavar}':<{width}}  {flag.help} (any number of times)" for flag in step.flags]
+    """What a model takes and writes, for people."""
+    from pdl.workflow.prediction import options_of
+
+    flags = options_of(pipeline)
+    width = max((len(f"{flag.name} {flag.metavar}") for flag in flags), default=0)
+    lines = [f"  {f'{flag.name} {flag.metavar}':<{width}}  {flag.help}" for flag in flags]
     ranks = "It ranks, so --topk limits its answers." if pipeline.ranks else "It does not rank: leave --topk out."
-    return "\n".join([f"Inputs of {model}: {step.about or step.takes}", *lines, ranks])
+    return "\n".join([f"Inputs of {model}: {pipeline.input.about or pipeline.input.takes}", *lines, ranks])
 
 
-def _with_drawings(found: Iterator[Any], save: Path | None) -> Iterator[tuple[Any, str | None]]:
-    """Each prediction, and the file that it was drawn into."""
-    from pdl.workflow.prediction import draw_into
+def _interruptible(found: Iterator[Any], words: list[str]) -> Iterator[Any]:
+    """The same; pictures of a camera, which has no end, end with Ctrl-C."""
+    from pdl.runtime.videos import camera
 
+    try:
+        yield from found
+    except KeyboardInterrupt:
+        if not any(camera(word) is not None for word in words):
+            raise
+
+
+def _with_drawings(found: Iterator[Any], save: Path | None, stack: ExitStack) -> Iterator[tuple[Any, str | None]]:
+    """Each prediction, and the file that it was drawn into; files are finished with the stack."""
+    from pdl.workflow.prediction import Drawings
+
+    drawings = None if save is None else stack.enter_context(Drawings(save))
     for each in found:
-        yield each, None if save is None or each.error is not None else str(draw_into(each, save))
+        yield each, None if drawings is None or each.error is not None else str(drawings.add(each))
 
 
 def _noted(found: Iterator[tuple[Any, str | None]], step: Any) -> Iterator[tuple[Any, str | None]]:
@@ -145,12 +182,10 @@ def _rows(prediction: Any, saved: str | None) -> Iterator[dict[str, Any]]:
         yield {**(first if number == 0 else {}), **row}
 
 
-def _write(out: Path, found: Iterator[Any], step: Any) -> None:
+def _write(out: Path, write: Any, found: Iterator[Any], step: Any) -> None:
     """The answers as a file; what was left out is counted."""
-    from pdl.runtime.predict import write_answers
-
     left = {"unknown": 0, "error": 0}
-    done, rows = write_answers(out, _counted(found, left, step.takes), step.takes)
+    done, rows = write(out, _counted(found, left, step.takes))
     if left["unknown"]:
         style.note(f"{left['unknown']:,} names are not known to the model, and were left out")
     style.pairs([("answers", str(out)), ("inputs", done), ("rows", rows)])

@@ -20,20 +20,36 @@ from pdl.files import write_atomic
 from pdl.report.page import png
 from pdl.runtime.drawing import Drawing, Mark
 
+TINT = 0.4  # share of its colour in what a mark fills
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 
 
 def save(drawing: Drawing, folder: Path, name: str) -> Path:
     """Write a drawing under the name of its input, without what a file's name cannot hold, or with a number where that
     exists."""
-    file = Path(name).stem if drawing.image is not None else name
-    stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in file).strip("-.")[:80] or "stdin"
+    stem = Path(name).stem if drawing.image is not None else name
     if drawing.image is None:
         return _write(folder, stem, ".svg", drawing.svg.encode())
-    if drawing.any_script or any(mark.text is not None for mark in drawing.marks):
-        below = "" if drawing.marks else drawing.caption
+    texts = any(mark.text is not None for mark in drawing.marks)
+    if drawing.any_script or texts or any(not mark.label.isascii() for mark in drawing.marks):
+        below = "" if texts else drawing.caption
         return _write(folder, stem, ".svg", svg(drawing.image, drawing.marks, below).encode())
     return _write(folder, stem, ".png", png(labelled(outlined(drawing.image, drawing.marks), drawing.caption)))
+
+
+def rendered(drawing: Drawing) -> Array:
+    """A drawing of an image as one: with its marks and the labels that are written there, uint8 [H, W, 3]."""
+    assert drawing.image is not None
+    return outlined(drawing.image, drawing.marks)
+
+
+def free(folder: Path, name: str, suffix: str) -> Path:
+    """A file of the folder under the name of an input that no file has yet."""
+    stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip("-.")[:80] or "stdin"
+    path, number = folder / f"{stem}{suffix}", 2
+    while path.exists():
+        path, number = folder / f"{stem}-{number}{suffix}", number + 1
+    return path
 
 
 def labelled(image: Array, text: str) -> Array:
@@ -58,11 +74,40 @@ def outlined(image: Array, marks: Sequence[Mark]) -> Array:
 
     picture = np.ascontiguousarray(image).copy()
     thickness = max(1, round(max(image.shape[:2]) / 600))
-    for number, mark in enumerate(marks):
-        points = np.rint(np.array(mark.polygon, np.float64)).astype(np.int32)
-        colour = bytes.fromhex(COLOURS[number % len(COLOURS)][1:])
-        cv2.polylines(picture, [points], True, tuple(colour), thickness, cv2.LINE_AA)
+    tinted = picture.copy() if any(mark.filled for mark in marks) else picture
+    placed = [(_points(mark), _colour(mark, number), mark) for number, mark in enumerate(marks)]
+    for points, colour, mark in placed:
+        if mark.filled:
+            cv2.fillPoly(tinted, [points], colour, cv2.LINE_AA)
+    picture = picture if tinted is picture else cv2.addWeighted(picture, 1 - TINT, tinted, TINT, 0)
+    for points, colour, mark in placed:
+        cv2.polylines(picture, [points], mark.closed, colour, thickness, cv2.LINE_AA)
+    for points, colour, mark in placed:  # above all lines
+        if mark.label:
+            _write_label(picture, mark.label, points.min(axis=0), colour)
     return picture
+
+
+def _points(mark: Mark) -> Array:
+    return np.rint(np.array(mark.polygon, np.float64)).astype(np.int32)
+
+
+def _colour(mark: Mark, number: int) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(COLOURS[(number if mark.colour is None else mark.colour) % len(COLOURS)][1:]))
+
+
+def _write_label(picture: Array, label: str, corner: Array, colour: tuple[int, ...]) -> None:
+    """White letters on the mark's colour above its upper left corner, or inside where there is no room above."""
+    import cv2
+
+    size = min(1.0, max(0.4, max(picture.shape[:2]) / 1600))
+    (width, height), below = cv2.getTextSize(label, cv2.FONT_HERSHEY_SIMPLEX, size, 1)
+    high = height + below + 2
+    left = int(np.clip(corner[0], 0, max(0, picture.shape[1] - width - 4)))
+    top = int(corner[1]) - high if corner[1] >= high else max(0, int(corner[1]))
+    cv2.rectangle(picture, (left, top), (left + width + 4, top + high), colour, cv2.FILLED)
+    place = (left + 2, top + height + 1)
+    cv2.putText(picture, label, place, cv2.FONT_HERSHEY_SIMPLEX, size, (255, 255, 255), 1, cv2.LINE_AA)
 
 
 def svg(image: Array, marks: Sequence[Mark], below: str = "") -> str:
@@ -72,8 +117,9 @@ def svg(image: Array, marks: Sequence[Mark], below: str = "") -> str:
     inside = f"data:image/png;base64,{base64.b64encode(png(np.ascontiguousarray(image))).decode()}"
     parts = [f'<image width="{width}" height="{height}" href="{inside}"/>']
     for number, mark in enumerate(marks):
-        parts.append(_outline(mark, COLOURS[number % len(COLOURS)], width))
-    wide, high = (2 * width if marks else width), height + (32 / zoom if below else 0)
+        parts.append(_outline(mark, f"#{bytes(_colour(mark, number)).hex()}", width))
+    wide = width if all(mark.text is None for mark in marks) else 2 * width
+    high = height + (32 / zoom if below else 0)
     if below:
         parts.append(f'<text x="{8 / zoom}" y="{height + 22 / zoom}" font-size="{16 / zoom}">{escape(below)}</text>')
     return (
@@ -84,10 +130,17 @@ def svg(image: Array, marks: Sequence[Mark], below: str = "") -> str:
 
 
 def _outline(mark: Mark, colour: str, right: int) -> str:
-    """A polygon, and its text in the copy of it that lies `right` pixels to the right."""
+    """A polygon with its label, and its text in the copy of it that lies `right` pixels to the right."""
     points = [(float(x), float(y)) for x, y in mark.polygon]
     corners = " ".join(f"{x:g},{y:g}" for x, y in points)
-    shape = f'<polygon points="{corners}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    kind, fill = ("polygon" if mark.closed else "polyline"), (colour if mark.filled else "none")
+    shape = f'<{kind} points="{corners}" fill="{fill}" fill-opacity="{TINT}" stroke="{colour}" stroke-width="2"/>'
+    if mark.label:
+        left, top = min(x for x, _ in points), min(y for _, y in points)
+        shape += (
+            f'<text x="{left + 3:g}" y="{max(top - 4, 14):g}" font-size="14" fill="{colour}" stroke="#fff" '
+            f'stroke-width="3" paint-order="stroke">{escape(mark.label)}</text>'
+        )
     if mark.text is None:
         return shape
     (x, y), (x1, y1), _, (x3, y3) = points[:4]
@@ -102,8 +155,6 @@ def _outline(mark: Mark, colour: str, right: int) -> str:
 
 def _write(folder: Path, stem: str, suffix: str, data: bytes) -> Path:
     """The file under a name that is free."""
-    path, number = folder / f"{stem}{suffix}", 2
-    while path.exists():
-        path, number = folder / f"{stem}-{number}{suffix}", number + 1
+    path = free(folder, stem, suffix)
     write_atomic(path, data)
     return path

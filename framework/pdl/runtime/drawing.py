@@ -10,10 +10,22 @@ from pdl.dtype import Array
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in an image: a polygon [[x, y], ...] in pixels, and the text that stands there, if any."""
+    """A place in an image.
+
+    polygon  [[x, y], ...] in pixels
+    text     that stands there in the image, shown beside it
+    label    what is there, written at its upper left corner
+    colour   marks of one number have one colour; None: each has its own
+    filled   the inside is tinted, too
+    closed   the last corner is joined with the first; without, the polygon is a line
+    """
 
     polygon: Sequence[Sequence[float]]
     text: str | None = None
+    label: str = ""
+    colour: int | None = None
+    filled: bool = False
+    closed: bool = True
 
 
 @dataclass(frozen=True)

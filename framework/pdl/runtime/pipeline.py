@@ -28,7 +28,7 @@ from pdl.runtime.sample import Sample
 from pdl.runtime.steps import registry
 from pdl.runtime.steps.base import Resources, Step
 from pdl.runtime.steps.inputs import InputStep, PreStep
-from pdl.runtime.steps.outputs import PostStep, Ranking
+from pdl.runtime.steps.outputs import PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.strict import check, fault
 
 MAX_STEPS = 32
@@ -72,7 +72,11 @@ class Pipeline:
                 what = f"has steps for {name!r}, the model has the {side} {', '.join(map(str, have))}"
                 check(name in have, bundle.source, f"pipeline.json: {when}", what)
         resources = Resources(bundle.labels, bundle.vocabularies, bundle.constants)
-        return cls.read(bundle.pipeline, resources, bundle.source, bundle.meta["requires"])
+        made = cls.read(bundle.pipeline, resources, bundle.source, bundle.meta["requires"])
+        for step in (step for steps in (made.post.values() if made is not None else ()) for step in steps):
+            gone = listed(set(step.beside) - set(have))
+            check(not gone, bundle.source, "pipeline.json: post", f"{step.name} reads the output {gone}, which is none")
+        return made
 
     @classmethod
     def read(
@@ -148,6 +152,7 @@ class Pipeline:
         a predictor may answer some inputs by some outputs.
         """
         found: dict[str, Any] = {}
+        sample.outputs = outputs
         for name in self._answering(outputs):
             value: Any = outputs[name]
             for step in self.post[name]:
@@ -195,6 +200,17 @@ class Pipeline:
             raise UsageError("this model does not rank answers; leave out --topk")
         return made
 
+    def above(self, score: float) -> Pipeline:
+        """The same pipeline without answers below a score; UsageError where no step leaves answers out."""
+        made = copy(self)
+        made.post = {
+            name: [step.above(score) if isinstance(step, Thresholded) else step for step in steps]
+            for name, steps in self.post.items()
+        }
+        if not any(isinstance(step, Thresholded) for steps in self.post.values() for step in steps):
+            raise UsageError("this model leaves out no answers by their score; leave out --score")
+        return made
+
     @property
     def ranks(self) -> bool:
         """Whether `limited` applies to it."""
@@ -212,6 +228,19 @@ class Pipeline:
         step = next(iter(last.values()), PostStep())
         return step.rows(answer.value)
 
+    def joined(self, answers: Sequence[Answer], places: Sequence[tuple[int, int]], size: tuple[int, int]) -> Answer:
+        """The answer for an image, of those for tiles of it; see `PostStep.joined`."""
+        first, last = answers[0], self._last(answers[0].outputs)
+        if len(last) != 1:
+            raise UsageError("this model's answers are several, or arrays; leave out --tiles")
+        (step,) = last.values()
+        return Answer(step.joined([each.value for each in answers], places, size), first.outputs, first.notes)
+
+    @property
+    def writers(self) -> Sequence[Writer]:
+        """Forms of files, beside tables, that answers can be written in."""
+        return [writer for steps in self.post.values() if steps for writer in steps[-1].writers]
+
     def draw(self, item: Any, answer: Answer) -> Drawing:
         """An input with its answer, to look at; UsageError where there is nothing to draw."""
         last = self._last(answer.outputs)
@@ -228,6 +257,11 @@ class Pipeline:
             (step,) = last.values()
             return step.agrees(a, b, tolerance, sample)
         return all(step.agrees(a[name], b[name], tolerance, sample) for name, step in last.items())
+
+    @property
+    def unordered(self) -> bool:
+        """Whether two runs of the model are compared by their answers alone (`PostStep.unordered`)."""
+        return any(step.unordered for steps in self.post.values() for step in steps)
 
     def _answering(self, outputs: Mapping[str, Any]) -> tuple[str, ...]:
         """The outputs that an answer is made of."""

@@ -19,6 +19,8 @@ from pdl.runtime.pipeline import Answer, Pipeline
 from pdl.runtime.session import load
 from pdl.runtime.steps.inputs import Input, InputStep
 from pdl.runtime.tables import SEPARATORS
+from pdl.runtime.tiles import answers as tiled
+from pdl.runtime.videos import Film
 
 
 class Predictor(Protocol):
@@ -41,6 +43,7 @@ class Prediction:
     item: Any
     answer: Answer
     pipeline: Pipeline
+    film: Film | None = None
 
     @property
     def error(self) -> str | None:
@@ -73,6 +76,8 @@ def predict(
     inputs: Sequence[Any],
     *,
     topk: int | None = None,
+    score: float | None = None,
+    tiles: int | None = None,
     batch_size: int | None = None,
     skip_errors: bool | None = False,
     timeout: float | None = None,
@@ -85,27 +90,34 @@ def predict(
     a file of many stands for all inputs in it. `options` are those of `pdl.runtime.load`.
 
     topk         how many answers for each input; by default as many as the model's steps say
+    score        answers below are left out, of a model that leaves some out; by default what its steps say
+    tiles        images with a longer side than so many pixels are looked at in overlapping tiles of that side, too
     batch_size   how many inputs go through the model together; by default what suits its kind of input
     skip_errors  an input that cannot be read, or says nothing that the model knows, gives a prediction with an error,
                  and stops no other; None: where there are several
     timeout      seconds that opening a bundle may take, and each group of inputs that goes through the model together;
                  TimeLimitError after that
     """
-    if (batch_size is not None and batch_size < 1) or (topk is not None and topk < 1):
-        raise UsageError(f"topk={topk} and batch_size={batch_size} must be at least 1")
+    if any(each is not None and each < 1 for each in (batch_size, topk, tiles)):
+        raise UsageError(f"topk={topk}, tiles={tiles} and batch_size={batch_size} must be at least 1")
     predictor = load(model, timeout=timeout, **options) if isinstance(model, str | Path) else model
     require_seconds(timeout)
     pipeline = pipeline_of(predictor)
     waiting = expanded(inputs, pipeline.input)
     pipeline = pipeline if topk is None else pipeline.limited(topk)
+    pipeline = pipeline if score is None else pipeline.above(score)
     if skip_errors is None:
         first = list(islice(waiting, 2))
         skip_errors, waiting = len(first) > 1, chain(first, waiting)
     while group := list(islice(waiting, batch_size or pipeline.input.batch_size)):
         with limited(seconds=timeout):
-            answers = pipeline.answers([each.item for each in group], predictor.run, skip_errors=skip_errors)
+            items = [each.item for each in group]
+            if tiles is None:
+                answers = pipeline.answers(items, predictor.run, skip_errors=skip_errors)
+            else:
+                answers = tiled(pipeline, items, predictor.run, tiles, skip_errors=skip_errors)
         for each, answer in zip(group, answers, strict=True):
-            yield Prediction(each.name, each.item, answer, pipeline)
+            yield Prediction(each.name, each.item, answer, pipeline, each.film)
 
 
 def pipeline_of(predictor: Predictor) -> Pipeline:

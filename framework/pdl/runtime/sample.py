@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ class Sample:
     excluded  indices that ranking steps leave out of the answer, such as those of a history
     notes     remarks on the input, such as {"unknown": [names that were left out]}; part of the answer
     memo      what input steps that read the same item share
+    outputs   of the model by name, without a batch axis, once it has run
     """
 
     inputs: dict[str, Array] = field(default_factory=dict)
@@ -26,6 +27,7 @@ class Sample:
     excluded: Array | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     memo: dict[Any, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Array] = field(default_factory=dict)
 
     def note_unknown(self, names: Sequence[str]) -> None:
         """Note names in the input that the model does not know, and left out."""

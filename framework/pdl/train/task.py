@@ -60,7 +60,7 @@ class Task:
     A task is built from the recipe's `task` node: the keyword arguments of its constructor are the keys there.
     """
 
-    monitor: ClassVar[str] = "val/loss"
+    monitor: str = "val/loss"
     """The validation metric that decides which weights are best, unless the recipe names another."""
     monitor_mode: ClassVar[Literal["max", "min"]] = "min"
     overfits: ClassVar[Literal["evaluation", "training", ""]] = "evaluation"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 from pdl.errors import DataError, UsageError
+from pdl.report.answers import free, rendered
 from pdl.report.answers import save as save_drawing
 from pdl.runtime.bundle import is_bundle
-from pdl.runtime.pipeline import Answer
+from pdl.runtime.pipeline import Answer, Pipeline
 from pdl.runtime.predict import Prediction, Predictor, pipeline_of
 from pdl.runtime.predict import predict as predict_each
 from pdl.runtime.session import load
-from pdl.runtime.steps import InputStep
+from pdl.runtime.steps import Flag
+from pdl.runtime.videos import Film, VideoWriter
 from pdl.workflow.addresses import fetched, is_address
 from pdl.workflow.locating import require_bundle
 
@@ -57,6 +58,8 @@ def predict(
     inputs: Sequence[Any],
     *,
     topk: int | None = None,
+    score: float | None = None,
+    tiles: int | None = None,
     batch_size: int | None = None,
     weights: str | None = None,
     save: str | Path | None = None,
@@ -69,13 +72,39 @@ def predict(
     seconds, for opening the model and for each group of inputs.
     """
     predictor = open_model(model, weights=weights, timeout=timeout) if isinstance(model, str | Path) else model
-    found = predict_each(predictor, inputs, topk=topk, batch_size=batch_size, timeout=timeout)
-    return [{**each.to_dict(), **({} if save is None else {"saved": str(draw_into(each, save))})} for each in found]
+    found = predict_each(
+        predictor, inputs, topk=topk, score=score, tiles=tiles, batch_size=batch_size, timeout=timeout
+    )
+    if save is None:
+        return [each.to_dict() for each in found]
+    with Drawings(save) as drawings:
+        return [{**each.to_dict(), "saved": str(drawings.add(each))} for each in found]
 
 
-def draw_into(prediction: Prediction, folder: str | Path) -> Path:
-    """Draw a prediction into a file of the folder, which is made if need be."""
-    return save_drawing(prediction.draw(), Path(folder), prediction.name)
+class Drawings:
+    """Draws predictions into files of a folder, which is made if need be: each into its own, the frames of a video into
+    one. A context, at whose end videos are finished."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._films: dict[Film, VideoWriter] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for film in self._films.values():
+            film.close()
+
+    def add(self, prediction: Prediction) -> Path:
+        """Draw one; the file."""
+        drawing, film = prediction.draw(), prediction.film
+        if film is None or drawing.image is None:
+            return save_drawing(drawing, self.folder, prediction.name)
+        if film not in self._films:
+            self._films[film] = VideoWriter(free(self.folder, Path(film.name).stem, ".mp4"), film.rate)
+        self._films[film].write(rendered(drawing))
+        return self._films[film].path
 
 
 def predict_words(
@@ -84,6 +113,8 @@ def predict_words(
     values: Mapping[str, Sequence[str]],
     *,
     topk: int | None = None,
+    score: float | None = None,
+    tiles: int | None = None,
     batch_size: int | None = None,
     strict: bool = False,
     timeout: float | None = None,
@@ -108,7 +139,11 @@ def predict_words(
                 given.append(Prediction(word, None, Answer(error=str(error)), pipeline))
         given += step.from_flags(values)
         skip = False if strict else True if several else None
-        answers = partial(predict_each, predictor, topk=topk, batch_size=batch_size, skip_errors=skip, timeout=timeout)
+        options: dict[str, Any] = {"topk": topk, "score": score, "tiles": tiles, "batch_size": batch_size}
+
+        def answers(some: Sequence[Any]) -> Iterator[Prediction]:
+            return predict_each(predictor, some, **options, skip_errors=skip, timeout=timeout)
+
         if not given:
             yield from answers([])  # an error, which says what the model takes
         for failed, group in groupby(given, key=lambda each: isinstance(each, Prediction)):
@@ -116,10 +151,17 @@ def predict_words(
             yield from some if failed else answers(some)
 
 
-def parse_options(step: InputStep, arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Words, and the values of options, of arguments of a command line: "--row x=1" or "--row=x=1". UsageError, with
-    the options of this input, for one that it does not have."""
-    known = {flag.name: flag for flag in step.flags}
+def options_of(pipeline: Pipeline) -> list[Flag]:
+    """The options that `pdl predict` has for a model: of its input, and of the files that it writes."""
+    return [*pipeline.input.flags, *(Flag(each.option, "OUT", each.help) for each in pipeline.writers)]
+
+
+def parse_options(pipeline: Pipeline, arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Words, and the values of options, of arguments of a command line: "--row x=1" or "--row=x=1". Options are those
+    of the model's input and of the files that it writes. UsageError, with all of them, for one that it does not have.
+    """
+    step, flags = pipeline.input, options_of(pipeline)
+    known = {flag.name: flag for flag in flags}
     words: list[str] = []
     values: dict[str, list[str]] = {}
     waiting = iter(arguments)
@@ -129,7 +171,7 @@ def parse_options(step: InputStep, arguments: Sequence[str]) -> tuple[list[str],
         else:
             name, equals, value = argument.partition("=")
             if name not in known:
-                have = "".join(f", or {flag.name} {flag.metavar}" for flag in step.flags)
+                have = "".join(f", or {flag.name} {flag.metavar}" for flag in flags)
                 raise UsageError(f"this model has no option {name}; it takes {step.about or step.takes}{have}")
             given = value if equals else next(waiting, None)
             if given is None:

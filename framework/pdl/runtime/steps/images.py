@@ -16,7 +16,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import DataError
-from pdl.runtime import images
+from pdl.runtime import images, videos
 from pdl.runtime.drawing import Drawing, Mark
 from pdl.runtime.frame import Frame
 from pdl.runtime.headers import EXTENSIONS
@@ -28,11 +28,13 @@ from pdl.runtime.steps.inputs import Flag, Input, InputStep, PreStep
 class ImageInput(InputStep):
     """An image as "rgb" or "gray": an array uint8 [H, W] or [H, W, 1 or 3] (RGB), the bytes of a file, or its path.
 
-    On the command line, and for `predict`, also a folder or a pattern (all images there), or "-" (standard input).
+    On the command line, and for `predict`, also a folder or a pattern (all images there), a video file or "camera"
+    (all frames), or "-" (standard input).
     """
 
     name = "image"
-    takes, metavar, about = "image", "FILE", "an image file, a folder, a pattern, an address, or - for standard input"
+    takes, metavar = "image", "FILE"
+    about = "an image file, a folder, a pattern, an address, a video, camera (or camera:1), or - for standard input"
     takes_content = True
     tolerance = 1.0  # decoders and resizes round to grey levels
 
@@ -52,6 +54,9 @@ class ImageInput(InputStep):
             yield Input(f"bytes {number}", given)
         elif str(given) == "-":
             yield Input("-", sys.stdin.buffer.read())
+        elif videos.is_video(str(given)):
+            for film, frame, image in videos.frames(str(given)):
+                yield Input(f"{film.name}#{frame}", image, film)
         else:
             yield from (Input(str(path), path) for path in files(str(given)))
 

@@ -20,14 +20,16 @@ from pdl.runtime.frame import Frame
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.base import Step
 from pdl.runtime.tables import csv_line, is_file_of_many
+from pdl.runtime.videos import Film
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a model, and the name of its answer."""
+    """An input of a model, and the name of its answer; `film` is what it is a frame of, if it is one."""
 
     name: str
     item: Any
+    film: Film | None = None
 
 
 @dataclass(frozen=True)

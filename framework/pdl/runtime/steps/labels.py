@@ -12,7 +12,7 @@ from pdl.ranking import Lists, top_k
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import are, check, count, number, text
 from pdl.runtime.steps.base import NamesOf
-from pdl.runtime.steps.outputs import Labelled, PostStep, Ranking, ranked_alike
+from pdl.runtime.steps.outputs import Labelled, PostStep, Ranking, Thresholded, ranked_alike
 
 
 class Identity(PostStep):
@@ -77,7 +77,7 @@ class Top(_Classes, Ranking):
         return f"{answer['label']}  {answer['score']:.1%}"
 
 
-class Threshold(_Classes):
+class Threshold(_Classes, Thresholded):
     """{"labels": [classes whose score is at least `score`, best first]} of scores [C]: several answers, or none."""
 
     name = "threshold"

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pdl.errors import UsageError
 from pdl.runtime.drawing import Drawing, Mark
 from pdl.runtime.sample import Sample
+from pdl.runtime.steps.arguments import number
 from pdl.runtime.steps.base import Resources, Step
 from pdl.runtime.steps.inputs import InputStep
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A form of file that `pdl predict` writes for a model: its option, what it is, and `write(path, predictions)`,
+    which takes `pdl.runtime.predict.Prediction`s and returns how many these were, and how many answers they hold."""
+
+    option: str
+    help: str
+    write: Callable[[Path, Iterable[Any]], tuple[int, int]]
 
 
 class PostStep(Step):
@@ -20,10 +32,15 @@ class PostStep(Step):
 
     any_script   captions are text of any script
     reads        names of the inputs whose values it takes from the sample
+    beside       names of further outputs that it takes from the sample
+    unordered    rows of the outputs are in an order that nearly equal values decide, so that two runs of a model are
+                 compared by their answers alone
     """
 
     any_script: ClassVar[bool] = False
     reads: Sequence[str] = ()
+    beside: Sequence[str] = ()
+    unordered: ClassVar[bool] = False
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         """The value after this step, of an output of the net for `sample`."""
@@ -37,6 +54,16 @@ class PostStep(Step):
         """Whether two answers for `sample` are the same, where the outputs they were made of differ by at most
         `tolerance`. By default: the same keys and words, and numbers that differ by no more than the outputs."""
         return alike(ours, theirs, tolerance)
+
+    def joined(self, answers: Sequence[Any], places: Sequence[tuple[int, int]], size: tuple[int, int]) -> Any:
+        """The answer for an image of `size` (height, width), of those for tiles of it whose upper left corners are at
+        `places` (x, y); UsageError where such answers cannot be joined."""
+        raise UsageError("this model's answers are for whole images; leave out --tiles")
+
+    @property
+    def writers(self) -> Sequence[Writer]:
+        """Forms of files, beside tables, that answers can be written in."""
+        return ()
 
     def caption(self, answer: Any) -> str:
         """The answer in one line; UsageError where it has no such form."""
@@ -60,6 +87,18 @@ class Ranking(PostStep):
         """The same step with at most `k` answers."""
         made = copy(self)
         made.k = k
+        return made
+
+
+class Thresholded(PostStep):
+    """A step that leaves out answers below a `score` of 0 to 1; `pdl predict --score` says which."""
+
+    score: float
+
+    def above(self, score: float) -> Self:
+        """The same step with another least score."""
+        made = copy(self)
+        made.score = number("score", score, 0, 1)
         return made
 
 

@@ -15,11 +15,12 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.frame import Frame
-from pdl.runtime.steps import Mark, PostStep, Sample
+from pdl.runtime.steps import Mark, Sample
 from pdl.runtime.steps.arguments import count, number
+from pdl.runtime.steps.outputs import Thresholded
 
 
-class DbBoxes(PostStep):
+class DbBoxes(Thresholded):
     """{"boxes": [{"polygon": [[x, y], ...], "score"}]} of a map of probabilities [1, H, W] or [H, W], in pixels of the
     original image and in reading order; a polygon has four corners, clockwise, the upper left one first.
 
