@@ -91,6 +91,7 @@ NODES = {"graph.start": np.array([0, 1, 2]), "graph.neighbours": np.array([1, 0]
 IMAGE = [{"step": "image", "mode": "rgb"}]
 #: distribution -> pipelines that have all of its steps, and what these need
 BUNDLES: dict[str, list[dict[str, Any]]] = {
+    "pdl-cv": [{"pre": IMAGE, "post": [{"step": "detections", "scores": "y", "labels": "y"}]}],
     "pdl-graph": [
         {"pre": [{"step": "graph", "part": "x", "kind": "node", "features": 4}]},
         {"pre": [{"step": "nodes", "vocabulary": "words", "kind": "node"}]},
@@ -144,4 +145,4 @@ def test_loading_a_bundle_imports_nothing_heavy(suite: str, tmp_path: Path) -> N
     own = suite.replace("-", "_")
     assert {name for name in modules if name.partition(".")[0] == own} <= light.keys()
     assert pdl.__name__ in modules
-    assert any(home.startswith(own) for home in homes) or suite == "pdl-ocr"
+    assert any(home.startswith(own) for home in homes) or suite in ("pdl-cv", "pdl-ocr")

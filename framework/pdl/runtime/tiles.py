@@ -60,4 +60,3 @@ def _answer(
     size = pipeline.input.batch_size
     some = [each for i in range(0, len(tiles), size) for each in pipeline.answers(tiles[i : i + size], run)]
     return pipeline.joined(some, places, (height, width))
-

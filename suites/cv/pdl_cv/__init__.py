@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from pdl_cv.classification import Classification
-from pdl_cv.models import *
-from pdl_cv.models import __all__ as _models
+from typing import TYPE_CHECKING
+
+from pdl.lazy import names_of
+
+if TYPE_CHECKING:
+    from pdl_cv.api import *
 
 __version__ = "0.1.0"
 
@@ -15,4 +18,4 @@ MOVED: dict[str, str] = {}
 INIT = {"classification": "pdl_cv.classification.init:write_recipe"}
 """What `pdl init cv.<task>` calls."""
 
-__all__ = ["INIT", "MOVED", "Classification", *_models]
+__getattr__, __dir__ = names_of("pdl_cv.api")

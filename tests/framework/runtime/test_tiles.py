@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_tiles_cover_an_axis_and_overlap(length: int, side: int) -> None:
     assert found[0] == 0
     if length > side:
         assert found[-1] == length - side
-        assert all(0 < b - a <= side * 0.8 + 1 for a, b in zip(found, found[1:], strict=False))
+        assert all(0 < b - a <= side * 0.8 + 1 for a, b in pairwise(found))
 
 
 def test_an_answer_of_tiles_is_that_of_the_image() -> None:

@@ -1,1 +1,5 @@
-"""Object detection: boxes with classes."""
+"""Object detection: boxes around the objects on an image, and their classes."""
+
+from pdl_cv.detection.task import Detection
+
+__all__ = ["Detection"]

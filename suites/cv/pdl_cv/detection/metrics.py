@@ -318,3 +318,21 @@ def _mean(values: Any) -> float:
     values = np.asarray(values)
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else float("nan")
+
+
+class Shown(Metric):
+    """One of the numbers of another metric, which alone is shown the batches: a line of its own in the log."""
+
+    def __init__(self, source: AveragePrecision, name: str) -> None:
+        self.source, self.name = source, name
+
+    @classmethod
+    def all(cls, source: AveragePrecision) -> dict[str, Metric]:
+        """All numbers of a metric, by name."""
+        return {name: cls(source, name) for name in source.numbers()}
+
+    def update(self, *outputs: Any) -> None:
+        """The source has seen them."""
+
+    def compute(self) -> float:
+        return self.source.numbers()[self.name]

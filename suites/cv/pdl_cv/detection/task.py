@@ -1,0 +1,167 @@
+"""The detection task: what the trainer calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+import pdl
+from pdl import Tensor
+from pdl.data import DataLoader
+from pdl.errors import ConfigError, DataError, listed
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.tensor import no_grad
+from pdl.train import Deployed, Loss, Metric, Recipe, Task
+from pdl.train.task import first_samples
+from pdl_cv.detection.deploy import DetectionDeployer
+from pdl_cv.detection.loader import detection_loader
+from pdl_cv.detection.metrics import BoxAP, Protocol, Shown
+from pdl_cv.models.detector import Detections, Detector, Share, Targets
+
+
+class Detection(Task):
+    """Boxes around objects, and their classes. Models are `pdl_cv.models.detector.Detector`s, which bring their losses.
+
+    classes   their names in the order of the labels; by default the data set's
+    mode      "rgb" or "gray": how `pdl predict` reads images; by default as many channels as the data set's
+    protocol  of the average precision: "coco" (101 points, mean over IoUs of 0.5 to 0.95) or "voc" (all points, an IoU
+              of 0.5, what is marked as difficult does not count)
+    score     from which on `pdl predict` and bundles show objects
+    least     score from which on detections are measured; by default the model's own
+    iou       of the suppression of boxes that overlap; by default the model's own
+    most      detections of an image; by default the model's own
+
+    Samples are {"image": [H, W, C], "boxes": float32 [n, 4], "labels": int64 [n]}; boxes are (x1, y1, x2, y2) in
+    pixels, and pixel (0, 0) covers the square 0..1.
+    """
+
+    monitor_mode = "max"
+    outermost = ("num_classes",)
+    masks: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        classes: Sequence[str] | None = None,
+        mode: Literal["rgb", "gray"] | None = None,
+        protocol: Protocol = "coco",
+        score: Share = 0.3,
+        least: Share | None = None,
+        iou: Share | None = None,
+        most: Annotated[int, Range(1)] | None = None,
+    ) -> None:
+        self.classes, self.mode, self.protocol = list(classes or ()), mode, protocol
+        self.monitor = "val/AP" if protocol == "coco" else "val/mAP"
+        self.score, self.selecting = score, {"score": least, "iou": iou, "most": most}
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        parts = model.loss(pdl.as_tensor(batch["image"]), self.targets(batch))  # type: ignore[operator]
+        total: Any = sum(parts.values())
+        return Loss(total, len(batch["labels"]), parts={name: value.detach() for name, value in parts.items()})
+
+    def targets(self, batch: Any) -> Targets:
+        """The objects of a batch as tensors."""
+        masks = pdl.as_tensor(batch["masks"]) if self.masks else None
+        return Targets(pdl.as_tensor(batch["boxes"]), pdl.as_tensor(batch["labels"]), masks)
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        images, count = pdl.as_tensor(batch["image"]), len(batch["labels"])
+        found = Detections(*model(images))
+        if isinstance(model, Deployed):  # a bundle answers, and knows no loss
+            return Loss(Tensor(np.array(np.nan, np.float32)), count, (found,))
+        parts: Any = sum(model.loss(images, self.targets(batch)).values())  # type: ignore[operator]
+        return Loss(parts, count, (found,))
+
+    def metrics(self) -> dict[str, Metric]:
+        measured = BoxAP(self.classes, protocol=self.protocol)
+        return {"objects": measured, **Shown.all(measured)}
+
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        (found,) = loss.outputs
+        metrics["objects"].update(
+            [self.in_original(found, i, frame) for i, frame in enumerate(batch["frame"])], batch["original"]
+        )
+
+    def in_original(self, found: Detections, i: int, frame: Any) -> dict[str, Any]:
+        """What was found on image `i` of a batch, in pixels of the original."""
+        boxes, scores, labels = (np.asarray(x.data[i]) for x in found[:3])
+        kept = labels >= 0
+        boxes = frame.back(boxes[kept].reshape(-1, 2, 2)).reshape(-1, 4)
+        return {"boxes": boxes, "scores": scores[kept], "labels": labels[kept]}
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> DataLoader:
+        return detection_loader(dataset, recipe.data, training=training, seed=seed)
+
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        """Agree on the class names."""
+        for split, dataset in datasets.items():
+            names = list(dataset.classes)
+            if not self.classes:
+                self.classes = names
+            if names and names != self.classes:
+                raise DataError(
+                    f"data.{split}: has {len(names)} classes ({listed(names)}), expected {len(self.classes)} "
+                    f"({listed(self.classes)}); all splits need one list"
+                )
+        if not self.classes:
+            raise ConfigError("the data set names no classes; list them in task.classes")
+
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {"num_classes": len(self.classes)}
+
+    def model(self, recipe: Recipe) -> Module:
+        made = super().model(recipe)
+        if not isinstance(made, Detector):
+            raise ConfigError(f"model: {recipe.model.target} is no detector; `pdl models --task detection` lists them")
+        made.selection = replace(made.selection, **{k: v for k, v in self.selecting.items() if v is not None})
+        return made
+
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        """Run one image of each split through its transforms and the model."""
+        for split, dataset in datasets.items():
+            training = split == "train"
+            loader = self.loader(first_samples(dataset, 1), recipe, training=training, seed=0)
+            loader.workers, loader.drop_last = 0, False
+            batch = next(iter(loader), None)
+            if batch is None:  # an unreadable first image, with on_error=skip
+                continue
+            images, source = batch["image"], f"data.{split} after data.transforms.{'train' if training else 'eval'}"
+            if self.mode is None:
+                self.mode = "gray" if first_samples(dataset, 1)[0]["image"].shape[-1] == 1 else "rgb"
+            if images.dtype.kind != "f":
+                raise ConfigError(
+                    f"{source} gives {images.dtype} images; add pdl.data.transforms.Normalize or ToFloat to the list"
+                )
+            self._fits(model, images, source, recipe)
+
+    def _fits(self, model: Module, images: Any, source: str, recipe: Recipe) -> None:
+        stride, (height, width) = getattr(model, "stride", 1), images.shape[1:3]
+        if height % stride or width % stride:
+            raise ConfigError(
+                f"{source} gives images of {height} x {width}; {recipe.model.target} takes multiples of {stride}: "
+                "change the size of Letterbox or Resize"
+            )
+        if isinstance(model, Deployed):
+            return
+        training = model.training
+        model.eval()
+        with no_grad():
+            found = model(pdl.as_tensor(images))
+        model.train(training)
+        if self.masks and found.masks is None:
+            raise ConfigError(
+                f"model: {recipe.model.target} finds no masks; choose a net that does, as pdl_cv.MaskRCNN"
+            )
+
+    def learned_config(self) -> dict[str, Any]:
+        return {"classes": self.classes, "mode": self.mode}
+
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> DetectionDeployer:
+        return DetectionDeployer(self, recipe)
