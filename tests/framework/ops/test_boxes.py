@@ -1,4 +1,4 @@
-"""Boxes: gradients of CIoU, ties, numbers of threads, programs of any batch, and what is refused."""
+"""Boxes and regions: gradients of CIoU, ties, numbers of threads, programs of any batch, and what is refused."""
 
 from __future__ import annotations
 
@@ -66,6 +66,21 @@ def test_the_number_of_threads_changes_no_bit(kind: Any, images: int) -> None:
             found.append(pdl.select_boxes(boxes, scores, kind=kind, candidates=700, most=300, iou_threshold=0.2))
     for one, other in zip(found[0] * 2, found[1] + found[2], strict=True):
         assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_the_gradient_of_regions_is_the_same_for_all_numbers_of_threads() -> None:
+    """Regions that overlap, reach over edges or lie on no image, and rows that belong to several threads."""
+    rois, index = drawn(200, span=40.0, largest=30.0) - 5, R.integers(-1, 2, 200)
+    found = []
+    for threads in (1, 2, 3):
+        with num_threads(threads):
+            x = pdl.tensor(np.ones((2, 37, 29, 19), np.float32), requires_grad=True)
+            y = pdl.roi_align(x, rois.astype(np.float32), index, size=(5, 4))
+            found += pdl.autograd.grad(
+                y, [x], pdl.tensor(np.linspace(-1, 1, y.size, dtype=np.float32).reshape(y.shape))
+            )
+    assert_array_equal(found[0].numpy(), found[1].numpy())
+    assert_array_equal(found[0].numpy(), found[2].numpy())
 
 
 @pytest.mark.parametrize("count", [1, 7, 64, 129, 1000])

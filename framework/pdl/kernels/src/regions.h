@@ -317,33 +317,44 @@ void roi_align(T* y, const T* x, const T* rois, const int64_t* image, const RoiC
   });
 }
 
-// dx [images, h, w, c] of the mean from g: sums over regions run in their order, in strips of channels, so that threads share no cell.
+// to [h, w, c] += what the rows [top, bottom) of the image owe to one region
+template <class T>
+void spread_region(T* to, const T* from, const T* roi, const RoiCall& call, int64_t top, int64_t bottom) {
+  constexpr int64_t L = kLanes<T>;
+  const Bins bins(roi, call);
+  const double ends[2] = {bins.start[0], bins.start[0] + bins.length[0] * static_cast<double>(call.rows)};
+  if (largest(ends[0], ends[1]) < static_cast<double>(top - 1) || least(ends[0], ends[1]) > static_cast<double>(bottom + 1)) return;
+  with_taps(roi, call, [&](const Along<T>& rows, const Along<T>& columns) {
+    for (int64_t i = 0; i < call.rows; i++)
+      for (const Tap<T>* u = rows.begin(i); u < rows.end(i); u++) {
+        if (u->cell < top || u->cell >= bottom) continue;
+        for (int64_t j = 0; j < call.columns; j++)
+          for (const Tap<T>* v = columns.begin(j); v < columns.end(j); v++) {
+            T* at = to + (u->cell * call.w + v->cell) * call.c;
+            const T *g = from + (i * call.columns + j) * call.c, weight = u->weight * v->weight;
+            int64_t c = 0;
+            for (; c + L <= call.c; c += L) store(at + c, load(at + c) + load(g + c) * weight);
+            if (c < call.c) store_tail(at + c, load_tail(at + c, call.c - c) + load_tail(g + c, call.c - c) * weight, call.c - c);
+          }
+      }
+  });
+}
+
+// dx [images, h, w, c] of the mean from g: sums over regions run in their order, in bands of rows, so that threads share no cell.
 template <class T>
 void roi_align_grad(T* dx, const T* g, const T* rois, const int64_t* image, const RoiCall& given) {
   const RoiCall call = given;
-  const int64_t cells = call.h * call.w, most = (call.c + kStrip - 1) / kStrip;
-  const int64_t strips = least(most, (4 * num_threads() + call.images - 1) / call.images), width = (most + strips - 1) / strips * kStrip;
-  parallel(call.images * strips, grain_of(call.rois / call.images * call.rows * call.columns * width * 8 + cells), [=](int64_t begin, int64_t end) {
-    for (int64_t s = begin; s < end; s++) {
-      const int64_t n = s / strips, first = s % strips * width, stop = least(first + width, call.c);
-      T* to = dx + n * cells * call.c;
-      for (int64_t cell = 0; cell < cells && first < stop; cell++) memset(to + cell * call.c + first, 0, (stop - first) * sizeof(T));
-      for (int64_t r = 0; r < call.rois; r++) {
-        if (image[r] != n || first >= stop) continue;
-        with_taps(rois + 4 * r, call, [&](const Along<T>& rows, const Along<T>& columns) {
-          const T* from = g + r * call.rows * call.columns * call.c;
-          for (int64_t i = 0; i < call.rows; i++)
-            for (int64_t j = 0; j < call.columns; j++, from += call.c)
-              for (const Tap<T>* u = rows.begin(i); u < rows.end(i); u++)
-                for (const Tap<T>* v = columns.begin(j); v < columns.end(j); v++) {
-                  T* at = to + (u->cell * call.w + v->cell) * call.c;
-                  const T weight = u->weight * v->weight;
-                  for (int64_t c = first; c < stop; c++) at[c] += weight * from[c];
-                }
-        });
-      }
-    }
-  });
+  const int64_t each = call.rows * call.columns * call.c, bands = least(call.h, (4 * num_threads() + call.images - 1) / call.images);
+  parallel(call.images * bands, grain_of(call.rois * each * 8 / (call.images * bands) + call.h * call.w * call.c / bands),
+           [=](int64_t begin, int64_t end) {
+             for (int64_t s = begin; s < end; s++) {
+               const int64_t n = s / bands, top = call.h * (s % bands) / bands, bottom = call.h * (s % bands + 1) / bands;
+               T* to = dx + n * call.h * call.w * call.c;
+               memset(to + top * call.w * call.c, 0, (bottom - top) * call.w * call.c * sizeof(T));
+               for (int64_t r = 0; r < call.rois; r++)
+                 if (image[r] == n) spread_region(to, g + r * each, rois + 4 * r, call, top, bottom);
+             }
+           });
 }
 
 }  // namespace pdl::PDL_ISA::regions
