@@ -76,9 +76,8 @@ def test_the_gradient_of_regions_is_the_same_for_all_numbers_of_threads() -> Non
         with num_threads(threads):
             x = pdl.tensor(np.ones((2, 37, 29, 19), np.float32), requires_grad=True)
             y = pdl.roi_align(x, rois.astype(np.float32), index, size=(5, 4))
-            found += pdl.autograd.grad(
-                y, [x], pdl.tensor(np.linspace(-1, 1, y.size, dtype=np.float32).reshape(y.shape))
-            )
+            g = np.linspace(-1, 1, y.size, dtype=np.float32).reshape(y.shape)
+            found += pdl.autograd.grad([y], [x], [pdl.tensor(g)])
     assert_array_equal(found[0].numpy(), found[1].numpy())
     assert_array_equal(found[0].numpy(), found[2].numpy())
 
