@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 
-from pdl.data.dataset import Dataset, digest
+from pdl.data.dataset import Dataset, Sample, digest
 from pdl.data.faults import DataFault, Fault
 from pdl.data.pipeline import one_opencv_thread
 from pdl.errors import DataError
@@ -15,13 +16,17 @@ from pdl.errors import DataError
 Progress = Callable[[str, int, int], None]
 """Called as progress(split, samples done, samples in all)."""
 
+Inspect = Callable[[str, Dataset, int, Sample], Iterable[tuple[str, Fault]]]
+"""Called as inspect(split, dataset, index, sample) for every sample that can be read, from several threads: faults,
+each with its kind, by which `check` counts them."""
+
 _CHUNK = 256
 
 Source = Dataset | Callable[[], Dataset]
 
 
 def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, progress: Progress | None = None,
-          limit: int = 20, workers: int = 2) -> list[Fault]:
+          limit: int = 20, workers: int = 2, inspect: Inspect | None = None) -> list[Fault]:
     """Read every sample of the named data sets (train, val, test) and return the faults found: an empty list if all is
     well.
 
@@ -30,6 +35,7 @@ def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, pro
     read, images without pixels, class lists that differ, labels outside of 0..classes-1 (or num_classes-1), classes
     without samples, and the same image (by hash of its pixels) in train and in val or test. Of one kind of fault
     in one split the first `limit` are listed and the rest is counted in one more fault. `workers` threads read.
+    `inspect` finds what else is wrong with a sample.
     """
     faults: list[Fault] = []
     opened = open_all(datasets, faults)
@@ -38,12 +44,13 @@ def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, pro
     with one_opencv_thread():
         for split, dataset in opened.items():
             faults += _labels(split, dataset, num_classes)
-            seen[split], unread = _contents(split, dataset, progress, workers)
-            faults += _shorten(unread, limit, split)
+            seen[split], kinds = _contents(split, dataset, progress, workers, inspect)
+            for found in kinds.values():
+                faults += shorten(found, limit, split)
     for split in list(seen)[1:]:
         for earlier in list(seen)[:list(seen).index(split)]:
             leaks = _leaks(earlier, opened[earlier], seen[earlier], split, opened[split], seen[split])
-            faults += _shorten(leaks, limit, split)
+            faults += shorten(leaks, limit, split)
     return faults
 
 
@@ -69,7 +76,7 @@ def _open(split: str, source: Source, faults: list[Fault]) -> Dataset | None:
 
 
 def _in_split(fault: Fault, split: str) -> Fault:
-    return Fault(fault.path, fault.index, fault.what, fault.advice, fault.line, split, fault.severity)
+    return replace(fault, split=split)
 
 
 def _class_lists(datasets: Mapping[str, Dataset], num_classes: int | None) -> list[Fault]:
@@ -113,39 +120,45 @@ def _labels(split: str, dataset: Dataset, num_classes: int | None) -> list[Fault
     return faults
 
 
-def _contents(split: str, dataset: Dataset, progress: Progress | None,
-              workers: int) -> tuple[dict[str, list[int]], list[Fault]]:
-    """Read every sample: the indices of each content hash, and the faults of those that cannot be read."""
+def _contents(split: str, dataset: Dataset, progress: Progress | None, workers: int,
+              inspect: Inspect | None) -> tuple[dict[str, list[int]], dict[str, list[Fault]]]:
+    """Read every sample: the indices of each content hash, and the faults of samples by their kind."""
     seen: dict[str, list[int]] = {}
-    faults: list[Fault] = []
+    faults: dict[str, list[Fault]] = {}
     total = len(dataset)
+
+    def look(i: int) -> tuple[str | None, list[tuple[str, Fault]]]:
+        return _content(split, dataset, i, inspect)
+
     with ThreadPoolExecutor(workers, thread_name_prefix="pdl-check") as pool:
         for start in range(0, total, _CHUNK):
             rows = range(start, min(start + _CHUNK, total))
-            for i, found in zip(rows, pool.map(lambda i: _content(dataset, i), rows), strict=True):
-                if isinstance(found, Fault):
-                    faults.append(_in_split(found, split))
-                elif found is not None:
-                    seen.setdefault(found, []).append(i)
+            for i, (content, found) in zip(rows, pool.map(look, rows), strict=True):
+                for kind, each in found:
+                    faults.setdefault(kind, []).append(_in_split(each, split))
+                if content is not None:
+                    seen.setdefault(content, []).append(i)
                 if progress is not None:
                     progress(split, i + 1, total)
     return seen, faults
 
 
-def _content(dataset: Dataset, i: int) -> str | Fault | None:
-    """The hash of a sample's image (None if it has none), or why it could not be read."""
+def _content(split: str, dataset: Dataset, i: int,
+             inspect: Inspect | None) -> tuple[str | None, list[tuple[str, Fault]]]:
+    """The hash of a sample's image (None if it has none), and what is wrong with the sample."""
     try:
-        image = dataset[i].get("image")
-        if not isinstance(image, np.ndarray):
-            return None
-        if image.size == 0:
-            return Fault(dataset.path_of(i), i, f"the picture has no pixels, shape {image.shape}", "remove it")
-        return digest(str(image.shape), image)
+        sample = dataset[i]
+        image = sample.get("image")
+        if isinstance(image, np.ndarray) and image.size == 0:
+            what = f"the picture has no pixels, shape {image.shape}"
+            return None, [("unread", Fault(dataset.path_of(i), i, what, "remove it"))]
+        found = [] if inspect is None else list(inspect(split, dataset, i, sample))
+        return digest(str(image.shape), image) if isinstance(image, np.ndarray) else None, found
     except DataFault as error:
-        return error.at(path=dataset.path_of(i), index=i).fault
+        return None, [("unread", error.at(path=dataset.path_of(i), index=i).fault)]
     except Exception as error:
         what = f"reading the sample failed: {type(error).__name__}: {error}"
-        return Fault(dataset.path_of(i), i, what, "repair or remove it")
+        return None, [("unread", Fault(dataset.path_of(i), i, what, "repair or remove it"))]
 
 
 def _leaks(first: str, a: Dataset, seen_a: dict[str, list[int]], second: str, b: Dataset,
@@ -160,7 +173,8 @@ def _leaks(first: str, a: Dataset, seen_a: dict[str, list[int]], second: str, b:
     return faults
 
 
-def _shorten(faults: list[Fault], limit: int, split: str) -> list[Fault]:
+def shorten(faults: list[Fault], limit: int, split: str) -> list[Fault]:
+    """The first `limit` faults of a kind, and one that counts the others."""
     if len(faults) <= limit:
         return faults
     rest = len(faults) - limit

@@ -140,6 +140,13 @@ class DetectionFolder(Dataset):
         """The file that the annotation of an image is in."""
         return str(self.table.root / self.table.sources[index])
 
+    def place_of(self, index: int, number: int) -> tuple[str, int | None]:
+        """Where object `number` of an image is annotated: the file (and what it is called in it), and the line."""
+        where = int(self.table.where[self.table.starts[index] + number])
+        named = {"coco": "annotation", "labelme": "shape", "masks": "value"}.get(self.format)
+        source = self.source_of(index)
+        return (f"{source}: {named} {where}", None) if named else (source, where or None)
+
     def outlines(self, index: int) -> list[list[np.ndarray] | None]:
         """Of each object the polygons that it was annotated with, each float64 [P, 2] in pixels; None for others."""
         table, scale = self.table, self._scale(*self.size_of(index))
