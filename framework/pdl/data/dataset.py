@@ -54,7 +54,9 @@ class Dataset:
       `annotation(i) -> dict`, sample i without its image, which is not read;
       `path_of(i) -> str | None`, the file that sample i comes from;
       `fingerprint: str`, which changes when the content does;
-      `set_epoch(epoch)`, called by the loader before an epoch.
+      `set_epoch(epoch)`, called by the loader before an epoch;
+      `reduced(i, factor) -> dict` with `size_of(i) -> (height, width)`: the sample with its image, and what is
+      annotated on it, at 1/2, 1/4 or 1/8 of its size, where reading that is faster (`read_image(reduce=2)`).
 
     For k-fold cross-validation (`pdl.data.Fold`) `foldable = True` will do where samples are independent and tasks read
     nothing else of the data set. Others define `dealing`, and `pooled` and `dealt` where tasks read more of them.

@@ -15,6 +15,12 @@ from pdl.runtime import headers
 from pdl.runtime.headers import EXTENSIONS as EXTENSIONS
 
 Mode = Literal["rgb", "gray"]
+_FLAGS = {
+    "rgb": {1: cv2.IMREAD_COLOR, 2: cv2.IMREAD_REDUCED_COLOR_2, 4: cv2.IMREAD_REDUCED_COLOR_4,
+            8: cv2.IMREAD_REDUCED_COLOR_8},
+    "gray": {1: cv2.IMREAD_GRAYSCALE, 2: cv2.IMREAD_REDUCED_GRAYSCALE_2, 4: cv2.IMREAD_REDUCED_GRAYSCALE_4,
+             8: cv2.IMREAD_REDUCED_GRAYSCALE_8},
+}  # fmt: skip
 REPAIR = f"replace or remove the file, or {LEAVE_OUT}"
 
 
@@ -25,27 +31,31 @@ def check_mode(owner: str, mode: str) -> Mode:
     return mode  # type: ignore[return-value]
 
 
-def read_image(path: str | Path, *, mode: Mode = "rgb", index: int | None = None) -> np.ndarray:
-    """The image in a file: uint8 [H, W, 3] RGB, or [H, W, 1] gray; rotated as its EXIF data says. Raises DataFault."""
+def read_image(path: str | Path, *, mode: Mode = "rgb", index: int | None = None, reduce: int = 1) -> np.ndarray:
+    """The image in a file: uint8 [H, W, 3] RGB, or [H, W, 1] gray; rotated as its EXIF data says. Raises DataFault.
+
+    reduce  2, 4 or 8: at 1/2, 1/4 or 1/8 of its size, rounded; a JPEG is decoded in a third of the time or less
+    """
     try:
         data = read_bytes(path)
     except OSError as error:
         raise unreadable(path, error, index=index) from error
-    return decode_image(data, mode=mode, path=path, index=index)
+    return decode_image(data, mode=mode, path=path, index=index, reduce=reduce)
 
 
 def decode_image(data: bytes, *, mode: Mode = "rgb", path: str | Path | None = None,
-                 index: int | None = None) -> np.ndarray:
+                 index: int | None = None, reduce: int = 1) -> np.ndarray:
     """The image in the bytes of a file (what OpenCV reads: JPEG, PNG, BMP, WebP, TIFF, PNM, ...).
 
     Alpha is dropped, 16 bits become 8, gray becomes RGB by repetition, RGB becomes gray by ITU-R BT.601. Raises
     DataFault for empty, cut off, foreign or oversized files; a cut-off JPEG, which decoders fill up with gray, too.
+    `reduce` as for `read_image`.
     """
     trouble = headers.trouble(data)
     if trouble:
         raise fault(path, trouble, REPAIR, index=index)
     try:
-        flag = cv2.IMREAD_GRAYSCALE if mode == "gray" else cv2.IMREAD_COLOR
+        flag = _FLAGS[mode][reduce]
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
     except cv2.error as error:
         raise fault(path, f"cannot be decoded: {error.err or error}", REPAIR, index=index) from error

@@ -12,14 +12,16 @@ import numpy as np
 
 from pdl.data.collating import collate as default_collate
 from pdl.data.dataset import Batch, IterableDataset, Sample, TupleDataset, as_dataset
-from pdl.data.faults import LEAVE_OUT, DataFault, Fault
+from pdl.data.faults import DataFault, Fault
 from pdl.data.pipeline import Pipeline, Transform, annotated, one_opencv_thread
 from pdl.data.randomness import BatchRandom, SampleRandom
+from pdl.data.reading import Partners, Reader
 from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from pdl.errors import ConfigError, DataError, PdlError, UsageError
+from pdl.errors import ConfigError, UsageError
 
 MAX_FAULTS_KEPT = 1000
-_ADVICE = f"repair or remove it, or {LEAVE_OUT}"
+KEPT = 512
+"""MiB of decoded samples that a loader keeps by default where transforms join several."""
 
 
 class _Job(NamedTuple):
@@ -54,6 +56,8 @@ class DataLoader:
     on_error    "error": a sample that cannot be read raises DataError with path and index;
                 "skip": it is left out of its batch, counted in `skipped` and kept in `faults` (not for streams)
     rank, world this process's part: of each `batch_size * world` samples of the global order, every world-th
+    cache       MiB of samples that stay decoded in memory, the first that are read; None: 512 where transforms join
+                several samples (Mosaic), which read each several times an epoch, otherwise 0
 
     `position` counts samples of the global order that were delivered in this epoch (by all ranks together), including
     the batch the caller holds. A finished loop goes on to the next epoch; a loop that was left early starts again.
@@ -63,15 +67,19 @@ class DataLoader:
                  sampler: Sampler | BatchSampler | None = None,
                  transforms: Transform | Sequence[Transform] | None = None, seed: int = 0, workers: int = 0,
                  prefetch: int = 2, drop_last: bool = False, on_error: Literal["error", "skip"] = "error",
-                 collate: Callable[[Sequence[Sample]], Batch] | None = None, rank: int = 0, world: int = 1) -> None:
+                 collate: Callable[[Sequence[Sample]], Batch] | None = None, rank: int = 0, world: int = 1,
+                 cache: int | None = None) -> None:
         self.dataset = dataset = as_dataset(dataset)
         self.seed, self.shuffle, self.drop_last = seed, shuffle, drop_last
         self.batch_size, self.workers, self.prefetch, self.on_error = batch_size, workers, prefetch, on_error
         self.rank, self.world = rank, world
+        self.pipeline, self.cache = Pipeline(transforms), cache
         self._check(sampler)
         self.sampler = sampler if sampler is not None or isinstance(dataset, IterableDataset) else (
             RandomSampler(len(dataset), seed=seed) if shuffle else SequentialSampler(len(dataset)))
-        self.pipeline = Pipeline(transforms)
+        joins = self.pipeline.joins
+        self.reader = Reader(dataset, (KEPT if joins else 0) * 2**20 if cache is None else cache * 2**20)
+        self.partners = Partners(self.reader, self._length(), skip=on_error == "skip") if joins else None
         self.collate = collate or default_collate
         self._stack = collate is None
         self.epoch = 0
@@ -97,6 +105,9 @@ class DataLoader:
                                                                "leave out shuffle and sampler"),
             (stream and self.on_error == "skip", "a stream (IterableDataset) that fails has ended; on_error='skip' "
                                                  "cannot leave out one of its samples"),
+            (stream and self.pipeline.joins, "a stream (IterableDataset) has no samples by index that its transforms "
+                                             "could join (Mosaic, MixUpDetection, CopyPaste)"),
+            (self.cache is not None and self.cache < 0, f"cache={self.cache} must be 0 MiB or more"),
         ] if wrong]
         if problems:
             raise ConfigError([f"DataLoader: {text}" for text in problems])
@@ -119,8 +130,7 @@ class DataLoader:
     def _batches(self) -> Iterator[Batch]:
         start, self._resume = self._resume, 0
         self.position, self.skipped = start, 0
-        if hasattr(self.dataset, "set_epoch"):
-            self.dataset.set_epoch(self.epoch)
+        self.reader.set_epoch(self.epoch)
         with one_opencv_thread():
             for built in self._built(self._jobs(start)):
                 self.position = built.end
@@ -215,8 +225,7 @@ class DataLoader:
         whole batches (MixUp, CutMix). What on_error="skip" leaves out is not in it; its position does not change."""
         if isinstance(self.dataset, IterableDataset):
             raise UsageError("DataLoader: a stream has no sample by index")
-        if hasattr(self.dataset, "set_epoch"):
-            self.dataset.set_epoch(epoch)
+        self.reader.set_epoch(epoch)
         faults: list[Fault] = []
         with one_opencv_thread():
             batch = self._transformed(_Job(epoch, np.asarray(indices, np.int64), None, 0, 0), faults)
@@ -246,13 +255,18 @@ class DataLoader:
         if not samples:
             return None
         rngs = BatchRandom(self.seed, job.epoch, [s["index"] for s in samples])
+        if self.partners is not None:
+            samples = [{**sample, "partners": self.partners} for sample in samples]
         done = self.pipeline.run(samples, rngs, stack=self._stack)
+        if self.partners is not None:
+            for each in done if isinstance(done, list) else [done]:
+                del each["partners"]
         return self.collate(done) if isinstance(done, list) else done
 
     def _read_whole(self, get_batch: Callable[[Any], Batch], indices: np.ndarray, faults: list[Fault]) -> Batch | None:
         """A batch read at once, None if nothing is left of it. If that fails, its samples are read one by one."""
         try:
-            return {**self._guard(get_batch, indices), "index": indices}
+            return {**self.reader.guard(get_batch, indices), "index": indices}
         except DataFault as error:
             together = error
         good = [index for index in indices.tolist() if self._fine(get_batch, index, faults)]
@@ -263,7 +277,7 @@ class DataLoader:
     def _fine(self, get_batch: Callable[[Any], Batch], index: int, faults: list[Fault]) -> bool:
         """Whether a sample can be read alone; its fault is kept, or raised where none is left out."""
         try:
-            self._guard(get_batch, np.array([index]))
+            self.reader.guard(get_batch, np.array([index]))
         except DataFault as error:
             if self.on_error == "error":
                 raise
@@ -277,37 +291,9 @@ class DataLoader:
         samples: list[Sample] = []
         for index in job.indices.tolist():
             try:
-                samples.append({**self._guard(self._get, index), "index": index})
+                samples.append(self.reader(index))
             except DataFault as error:
                 if self.on_error == "error":
                     raise
                 faults.append(error.fault)
         return samples
-
-    def _get(self, index: int) -> Sample:
-        if isinstance(self.dataset, IterableDataset):
-            raise UsageError("DataLoader: a stream has no sample by index")
-        return self.dataset[index]
-
-    def _guard(self, read: Callable[[Any], Any], key: Any) -> Any:
-        """Call the data set for one sample, or several; whatever is wrong with the data becomes a DataFault, with path
-        and index where it is one sample's."""
-        numbers = np.atleast_1d(key).tolist()
-        index = numbers[0] if len(numbers) == 1 else None
-        path = None if index is None else self._path(index)
-        try:
-            return read(key)
-        except DataFault as error:
-            raise error.at(path=path, index=index) from error.__cause__
-        except DataError as error:
-            raise DataFault(Fault(path, index, str(error), _ADVICE)) from error
-        except PdlError:
-            raise
-        except Exception as error:
-            which = "sample" if index is not None else f"samples {', '.join(map(str, numbers))}"
-            what = f"{type(self.dataset).__name__} failed to read the {which}: {type(error).__name__}: {error}"
-            raise DataFault(Fault(path, index, what, _ADVICE)) from error
-
-    def _path(self, index: int) -> str | None:
-        path_of = getattr(self.dataset, "path_of", None)
-        return path_of(index) if path_of is not None else None

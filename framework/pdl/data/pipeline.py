@@ -45,6 +45,8 @@ class Transform:
     """
 
     batch_level: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
+    """Whether it joins the sample with others, which the loader hands over (`pdl.data.reading.Partners`)."""
 
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
         return {**sample, "image": self.image(sample["image"], rng)}
@@ -121,6 +123,11 @@ class Pipeline:
         self.head = single[-1] + 1 if single else 0  # steps that must run sample by sample
 
     @property
+    def joins(self) -> bool:
+        """Whether a step, or one that it is made of, joins several samples."""
+        return any(getattr(each, "joins", False) for each in _all(self.steps))
+
+    @property
     def stacked(self) -> bool:
         """True if every step can run on stacked samples."""
         return self.head == 0
@@ -159,6 +166,13 @@ class Pipeline:
                 error.add_note(f"while {step!r} worked on sample {sample.get('index')}")
                 raise
         return sample
+
+
+def _all(transforms: Sequence[Any]) -> Iterator[Any]:
+    """The transforms, and those that they are made of."""
+    for each in transforms:
+        yield each
+        yield from _all(getattr(each, "transforms", ()))
 
 
 def public_path(cls: type) -> str:

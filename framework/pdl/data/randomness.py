@@ -45,24 +45,26 @@ class SampleRandom:
         rng = SampleRandom(seed=0, epoch=3, index=17)
         rng.uniform(0.0, 1.0); rng.integers(0, 9); rng.chance(0.5)
 
-    `fork(k)` opens an independent stream, so that each transform of a pipeline has its own.
+    `fork(k)` opens an independent stream, so that each transform of a pipeline has its own. `epoch` is known, for what
+    is to end or to begin in the course of a training.
     """
 
-    __slots__ = ("_count", "_key")
+    __slots__ = ("_count", "_key", "epoch")
 
     def __init__(self, seed: int, epoch: int, index: int) -> None:
         self._key = _mix(_root(seed, epoch) + index * _STEP)
         self._count = 0
+        self.epoch = epoch
 
     @classmethod
-    def _at(cls, key: int, count: int) -> SampleRandom:
+    def _at(cls, key: int, count: int, epoch: int) -> SampleRandom:
         rng = cls.__new__(cls)
-        rng._key, rng._count = key, count
+        rng._key, rng._count, rng.epoch = key, count, epoch
         return rng
 
     def fork(self, stream: int | str) -> SampleRandom:
         """An independent stream, named by a number or a word; the draws of this one do not shift it."""
-        return self._at(_mix(self._key ^ _stream_step(stream)), 0)
+        return self._at(_mix(self._key ^ _stream_step(stream)), 0, self.epoch)
 
     def bits(self) -> int:
         """64 random bits."""
@@ -97,24 +99,26 @@ class SampleRandom:
 class BatchRandom:
     """The random numbers of many samples at once: draw k of element i equals draw k of sample i's `SampleRandom`."""
 
-    __slots__ = ("_count", "_keys")
+    __slots__ = ("_count", "_keys", "epoch")
 
     def __init__(self, seed: int, epoch: int, indices: Sequence[int] | np.ndarray) -> None:
         index = np.asarray(indices, np.int64).view(np.uint64)
         self._keys = splitmix64(np.uint64(_root(seed, epoch)) + index * np.uint64(_STEP))
         self._count = 0
+        self.epoch = epoch
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def __getitem__(self, i: int) -> SampleRandom:
         """Sample i's generator, at the same position."""
-        return SampleRandom._at(int(self._keys[i]), self._count)
+        return SampleRandom._at(int(self._keys[i]), self._count, self.epoch)
 
     def fork(self, stream: int | str) -> BatchRandom:
         """See `SampleRandom.fork`."""
         rng = BatchRandom.__new__(BatchRandom)
         rng._keys, rng._count = splitmix64(self._keys ^ np.uint64(_stream_step(stream))), 0
+        rng.epoch = self.epoch
         return rng
 
     def bits(self) -> np.ndarray:

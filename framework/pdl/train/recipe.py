@@ -48,6 +48,8 @@ class Loading:
     balanced         draw training samples, with replacement, such that all classes come equally often; an epoch has as
                      many as before
     on_error         what an unreadable sample does: stop ("error"), or be left out ("skip")
+    cache            MiB of training samples that stay decoded in memory; by default 512 where transforms join several
+                     samples (Mosaic), otherwise 0
     """
 
     batch_size: Annotated[int, Range(1)] = 32
@@ -57,6 +59,7 @@ class Loading:
     drop_last: bool = False
     balanced: bool = False
     on_error: Literal["error", "skip"] = "error"
+    cache: Annotated[int, Range(0)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,6 +134,7 @@ class Task:
             prefetch=data.prefetch,
             drop_last=training and data.drop_last,
             on_error=data.on_error,
+            cache=data.cache if training else 0,
         )
 
     def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:

@@ -42,7 +42,7 @@ from pdl.workflow.selection import selection
 FREE = (
     "train.checkpoint_every", "train.checkpoint_seconds", "train.keep_last", "train.log_every", "train.tensorboard",
     "train.report", "train.export", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch",
-    "data.test", "hooks",
+    "data.cache", "data.test", "hooks",
 )  # fmt: skip
 TEST = ("data.test", "train.test_weights")
 FAST_BATCHES = 2

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pdl.data import DataFault, cached_arrays, data_root, find
-from pdl.data.image import change_mode, decode_image, read_image
+from pdl.data.image import Mode, change_mode, decode_image, read_image
 
 RGB = np.random.default_rng(0).integers(0, 256, (9, 7, 3), dtype=np.uint8)
 SMOOTH = np.add.outer(np.arange(32), np.arange(40))[..., None].astype(np.uint8) * np.array([1, 2, 3], np.uint8)
@@ -139,3 +139,19 @@ def test_data_folders_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_formats(ending: str) -> None:
     image = SMOOTH if ending != ".pgm" else SMOOTH[:, :, 0]
     assert decode_image(encode(ending, image)).shape == (*SMOOTH.shape[:2], 3)
+
+
+@pytest.mark.parametrize("ending", ["jpg", "png"])
+@pytest.mark.parametrize("mode", ["rgb", "gray"])
+def test_smaller_versions(ending: str, mode: Mode, tmp_path: Path) -> None:
+    """A gradient in each direction, so that a shift or another scale would show."""
+    y, x = np.mgrid[:64, :96]
+    image = np.stack([x * 2, y * 3, x + y], 2).astype(np.uint8)
+    path = tmp_path / f"a.{ending}"
+    cv2.imwrite(str(path), image[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 98])
+    whole = read_image(path, mode=mode)
+    for factor in (2, 4, 8):
+        small = read_image(path, mode=mode, reduce=factor)
+        assert small.shape == (64 // factor, 96 // factor, whole.shape[2])
+        means = whole.reshape(64 // factor, factor, 96 // factor, factor, -1).mean((1, 3))
+        assert np.abs(small - means).max() < 3

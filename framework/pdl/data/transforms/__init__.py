@@ -6,7 +6,7 @@ checked when a transform is built.
 """
 
 from pdl.data.pipeline import Compose, Transform
-from pdl.data.transforms.augment import RandAugment, RandomApply, RandomChoice, TrivialAugmentWide
+from pdl.data.transforms.augment import RandAugment, RandomApply, RandomChoice, TrivialAugmentWide, UntilEpoch
 from pdl.data.transforms.boxes import RandomIoUCrop, RandomZoomOut, SanitizeBoundingBoxes
 from pdl.data.transforms.colour import ColorJitter, GaussianBlur, Grayscale, RandomGrayscale
 from pdl.data.transforms.crop import CenterCrop, Pad, RandomCrop, RandomHorizontalFlip, RandomVerticalFlip
@@ -21,13 +21,14 @@ from pdl.data.transforms.geometry import (
     Resize,
     ResizeShort,
 )
+from pdl.data.transforms.join import CopyPaste, MixUpDetection, Mosaic
 from pdl.data.transforms.mix import CutMix, MixUp
 from pdl.data.transforms.numeric import Normalize, ToFloat
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "Compose", "CutMix", "GaussianBlur", "Grayscale", "Letterbox", "MixUp", "Normalize",
-    "Pad", "RandAugment", "RandomAffine", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing",
-    "RandomGrayscale", "RandomHorizontalFlip", "RandomIoUCrop", "RandomPerspective", "RandomResizedCrop",
-    "RandomRotation", "RandomShortestSize", "RandomVerticalFlip", "RandomZoomOut", "Resize", "ResizeShort",
-    "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide",
+    "CenterCrop", "ColorJitter", "Compose", "CopyPaste", "CutMix", "GaussianBlur", "Grayscale", "Letterbox", "MixUp",
+    "MixUpDetection", "Mosaic", "Normalize", "Pad", "RandAugment", "RandomAffine", "RandomApply", "RandomChoice",
+    "RandomCrop", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomIoUCrop", "RandomPerspective",
+    "RandomResizedCrop", "RandomRotation", "RandomShortestSize", "RandomVerticalFlip", "RandomZoomOut", "Resize",
+    "ResizeShort", "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide", "UntilEpoch",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 from pdl.data.dataset import Sample
 from pdl.data.pipeline import Transform, annotated
 from pdl.data.randomness import SampleRandom
-from pdl.data.transforms.motion import STILL, Motion
+from pdl.data.transforms.motion import STILL, Motion, Scaled
 from pdl.errors import ConfigError, UsageError
 
 INSTANCES = ("boxes", "labels", "masks", "keypoints", "crowd", "difficult", "area")
@@ -61,23 +61,23 @@ def moved(sample: Sample, motion: Motion, *, flip_pairs: Pairs = None, keep: np.
     """
     if motion is STILL:
         return sample
-    image = motion.image(sample["image"])
-    return {**sample, "image": image, **_follow(sample, motion, image.shape, flip_pairs, keep, owner)}
+    image, before = motion.image(sample["image"]), sample["image"].shape
+    found = follow(sample, motion, before, image.shape, flip_pairs=flip_pairs, keep=keep, owner=owner)
+    return {**sample, "image": image, **found}
 
 
-def _follow(sample: Sample, motion: Motion, shape: tuple[int, ...], flip_pairs: Pairs, keep: np.ndarray | None,
-            owner: str) -> Sample:
-    """The annotations of the sample after the motion, to an image of this shape."""
-    matrix = motion.matrix(*sample["image"].shape[:2])
+def follow(sample: Sample, motion: Motion, before: tuple[int, ...], shape: tuple[int, ...], *,
+           flip_pairs: Pairs = None, keep: np.ndarray | None = None, owner: str = "motion") -> Sample:
+    """The annotations of the sample after the motion of an image of shape `before` to one of `shape`; see `moved`."""
+    matrix = motion.matrix(before[0], before[1])
     out: Sample = {}
     if "points" in sample:
         out["points"] = transform(sample["points"], matrix)
     if "boxes" in sample:
-        boxes, share, growth = moved_boxes(sample["boxes"], matrix, shape)
+        boxes, share = moved_boxes(sample["boxes"], matrix, shape)
         visible = (share >= MIN_VISIBLE) if keep is None else (share >= MIN_VISIBLE) & keep
-        sample = {**sample, "boxes": boxes}
-        if "area" in sample:
-            sample["area"] = (sample["area"] * growth * share).astype(np.float32)
+        area = sample["area"] * share * _growth(sample["boxes"], matrix) if "area" in sample else None
+        sample = {**sample, "boxes": boxes} if area is None else {**sample, "boxes": boxes, "area": np.float32(area)}
         sample = selected(sample, visible)
         out |= {name: sample[name] for name in INSTANCES if name in sample}
     if "keypoints" in sample:
@@ -102,23 +102,53 @@ def transform(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     return np.asarray(at[..., :2] / at[..., 2:], np.float32)
 
 
-def moved_boxes(boxes: np.ndarray, matrix: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, Any, Any]:
-    """Boxes float32 [n, 4] moved and clipped to an image of this shape; which share of each is inside, [n], 0 for
-    those without area; and how many times larger its area has become, [n]."""
-    corners = transform(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2), matrix).astype(np.float64)
-    hull = np.concatenate([corners.min(1), corners.max(1)], axis=1)
+def moved_boxes(boxes: np.ndarray, matrix: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes float32 [n, 4] moved and clipped to an image of this shape; and which share of each is inside, [n], 0 for
+    those without area."""
+    hull = _hulls(np.asarray(boxes, np.float64), matrix)
     inside = clipped(hull, shape)
-    x, y = corners[..., 0], corners[..., 1]
-    polygon = np.abs((x * np.roll(y, -1, 1) - y * np.roll(x, -1, 1)).sum(1)) / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share, growth = box_area(inside) / box_area(hull), polygon / box_area(boxes)
-    return inside.astype(np.float32), np.nan_to_num(share), np.nan_to_num(growth, posinf=0.0)
+    area = box_area(hull)
+    return inside.astype(np.float32), np.divide(box_area(inside), area, out=np.zeros(len(area)), where=area > 0)
+
+
+def _hulls(boxes: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """The boxes [n, 4] around moved boxes."""
+    if not _is_affine(matrix):
+        corners = transform(_corners(boxes), matrix)
+        return np.concatenate([corners.min(1), corners.max(1)], axis=1).astype(np.float64)
+    low, high, linear = boxes[:, :2], boxes[:, 2:], matrix[:2, :2]
+    centres, halves = (low + high) @ linear.T / 2 + matrix[:2, 2], (high - low) @ np.abs(linear).T / 2
+    return np.concatenate([centres - halves, centres + halves], axis=1)
+
+
+def _growth(boxes: np.ndarray, matrix: np.ndarray) -> Any:
+    """How many times larger the areas of boxes [n, 4] become."""
+    if _is_affine(matrix):
+        return abs(np.linalg.det(matrix[:2, :2]))
+    x, y = np.moveaxis(transform(_corners(boxes), matrix).astype(np.float64), -1, 0)
+    polygons = np.abs((x * np.roll(y, -1, 1) - y * np.roll(x, -1, 1)).sum(1)) / 2
+    area = box_area(boxes)
+    return np.divide(polygons, area, out=np.zeros(len(area)), where=area > 0)
+
+
+def _is_affine(matrix: np.ndarray) -> bool:
+    return not matrix[2, :2].any()
+
+
+def _corners(boxes: np.ndarray) -> np.ndarray:
+    """[n, 4, 2] in turn."""
+    return boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
+
+
+def scaled(sample: Sample, before: tuple[int, ...], shape: tuple[int, ...]) -> Sample:
+    """What is annotated on an image of shape [H, W, ...] for a version of it that has another size."""
+    return {**sample, **follow(sample, Scaled(shape[:2]), before, shape)}
 
 
 def clipped(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The parts of boxes [n, 4] inside of an image of this shape."""
     height, width = shape[:2]
-    return np.clip(boxes, 0, np.array([width, height, width, height], boxes.dtype))
+    return np.minimum(np.maximum(boxes, 0), np.array([width, height, width, height], boxes.dtype))
 
 
 def box_area(boxes: np.ndarray) -> np.ndarray:

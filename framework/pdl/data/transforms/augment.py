@@ -176,6 +176,29 @@ class RandomApply(Transform):
 
 
 @dataclass(frozen=True)
+class UntilEpoch(Transform):
+    """All of the transforms one after another in the epochs before `epoch`, and none from then on: strong augmentation
+    that is to end before a training does, as Mosaic and MixUp of YOLOX (Ge et al., arXiv 2107.08430, section 2.1).
+
+    epoch  the first one without them, from 0
+    """
+
+    transforms: Sequence[Transform]
+    epoch: Annotated[int, Range(0)]
+
+    def __post_init__(self) -> None:
+        if type(self.epoch) is not int or self.epoch < 0:
+            raise ConfigError(f"UntilEpoch: epoch={self.epoch!r} must be an integer of at least 0")
+        self._set(transforms=tuple(self.transforms))
+
+    def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
+        if rng.epoch < self.epoch:
+            for position, transform in enumerate(self.transforms):
+                sample = transform(sample, rng.fork(position))
+        return sample
+
+
+@dataclass(frozen=True)
 class RandomChoice(Transform):
     """One of the transforms, drawn with probabilities in proportion to `weights` (equal by default).
 

@@ -246,6 +246,75 @@ class Warp(Motion):
 
 
 @dataclass(frozen=True)
+class Placed(Motion):
+    """Drawn onto an empty image of size `to` (height, width) where `positions` [3, 3], an affine matrix, moves it."""
+
+    positions: np.ndarray
+    to: tuple[int, int]
+
+    def image(self, image: np.ndarray) -> np.ndarray:
+        canvas = np.zeros((*self.to, image.shape[2]), np.uint8)
+        draw(canvas, image, self.positions)
+        return canvas
+
+    def masks(self, masks: np.ndarray) -> np.ndarray:
+        out, centres = np.zeros((len(masks), *self.to), np.uint8), of_centres(self.positions)[:2]
+        for number, mask in enumerate(masks):
+            out[number] = cv2.warpAffine(mask, centres, self.to[::-1], flags=cv2.INTER_NEAREST)
+        return out
+
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        return self.to
+
+    def matrix(self, height: int, width: int) -> np.ndarray:
+        return self.positions
+
+
+def draw(canvas: np.ndarray, image: np.ndarray, positions: np.ndarray) -> None:
+    """Draw the image uint8 [H, W, C] onto the canvas [h, w, C], where `positions` [3, 3], an affine matrix, moves it.
+
+    Only what is seen is read. Where it shrinks to less than half it is halved first, as linear interpolation between
+    two pixels each way would leave out others.
+    """
+    top, bottom, left, right = _reach(image.shape, positions, canvas.shape)
+    if bottom <= top or right <= left:
+        return
+    positions = placed(1, 1, -left, -top) @ positions
+    back = np.linalg.inv(positions)
+    shrinks = float(np.abs(back[:2, :2]).max())
+    more = 2 + int(2 * shrinks)  # what is averaged and interpolated with
+    y1, y2, x1, x2 = _reach((bottom - top, right - left), back, image.shape, more)
+    if y2 <= y1 or x2 <= x1:  # turned, so that only its hull reaches into the canvas
+        return
+    image, positions = image[y1:y2, x1:x2], positions @ placed(1, 1, x1, y1)
+    while _grows(positions) <= 1 / 4 and min(image.shape[:2]) > 1:
+        h, w = image.shape[0] // 2, image.shape[1] // 2
+        image = with_channels(cv2.resize(image[:2 * h, :2 * w], (w, h), interpolation=cv2.INTER_AREA))
+        positions = positions @ placed(2, 2, 0, 0)
+    part = canvas[top:bottom, left:right]
+    made = cv2.warpAffine(image, of_centres(positions)[:2], (right - left, bottom - top), dst=part.copy(),
+                          flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_TRANSPARENT)
+    part[...] = with_channels(made)
+
+
+def _grows(positions: np.ndarray) -> float:
+    """How many times larger areas become."""
+    (a, b, _), (c, d, _), _ = positions.tolist()
+    return float(abs(a * d - b * c))
+
+
+def _reach(shape: tuple[int, ...], positions: np.ndarray, canvas: tuple[int, ...],
+           more: int = 0) -> tuple[int, int, int, int]:
+    """(top, bottom, left, right): the whole pixels of a canvas that an image of this shape may change, and so many
+    `more` on all sides."""
+    out: list[int] = []
+    for (a, b, c), limit in zip(positions[1::-1].tolist(), canvas, strict=False):
+        middle, half = (a * shape[1] + b * shape[0]) / 2 + c, (abs(a) * shape[1] + abs(b) * shape[0]) / 2
+        out += [max(0, math.floor(middle - half) - more), min(limit, math.ceil(middle + half) + more)]
+    return out[0], out[1], out[2], out[3]
+
+
+@dataclass(frozen=True)
 class Chain(Motion):
     """One motion after another."""
 
