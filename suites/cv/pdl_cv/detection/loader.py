@@ -42,6 +42,7 @@ def detection_loader(dataset: Any, data: Data, *, training: bool, seed: int) -> 
         prefetch=data.prefetch,
         drop_last=training and data.drop_last,
         on_error=data.on_error,
+        cache=data.cache if training else 0,
         collate=training_batch if training else evaluation_batch,
     )
 
