@@ -328,8 +328,9 @@ class Shown(Metric):
 
     @classmethod
     def all(cls, source: AveragePrecision) -> dict[str, Metric]:
-        """All numbers of a metric, by name."""
-        return {name: cls(source, name) for name in source.numbers()}
+        """All numbers of a metric by name, the first of which is its own."""
+        first, *others = source.numbers()
+        return {first: source, **{name: cls(source, name) for name in others}}
 
     def update(self, *outputs: Any) -> None:
         """The source has seen them."""

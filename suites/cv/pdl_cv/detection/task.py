@@ -78,14 +78,13 @@ class Detection(Task):
         return Loss(parts, count, (found,))
 
     def metrics(self) -> dict[str, Metric]:
-        measured = BoxAP(self.classes, protocol=self.protocol)
-        return {"objects": measured, **Shown.all(measured)}
+        return Shown.all(BoxAP(self.classes, protocol=self.protocol))
 
     def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         (found,) = loss.outputs
-        metrics["objects"].update(
-            [self.in_original(found, i, frame) for i, frame in enumerate(batch["frame"])], batch["original"]
-        )
+        answers = [self.in_original(found, i, frame) for i, frame in enumerate(batch["frame"])]
+        for metric in metrics.values():
+            metric.update(answers, batch["original"])
 
     def in_original(self, found: Detections, i: int, frame: Any) -> dict[str, Any]:
         """What was found on image `i` of a batch, in pixels of the original."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pdl.runtime.frame import Frame
-from pdl.train import Loss, Metric
+from pdl.train import Metric
 from pdl_cv.detection.metrics import BoxAP, MaskAP, Shown
 from pdl_cv.detection.task import Detection
 from pdl_cv.instance.metrics import MaskDice, MaskMatches
@@ -26,18 +26,10 @@ class InstanceSegmentation(Detection):
     masks = True
 
     def metrics(self) -> dict[str, Metric]:
-        masks = MaskAP(self.classes, protocol=self.protocol)
-        boxes = BoxAP(self.classes, protocol=self.protocol)
-        shown = {f"box_{name}": each for name, each in Shown.all(boxes).items()}
-        return {
-            "objects": masks, "boxes": boxes, **Shown.all(masks), **shown, "matched": MaskMatches(), "dice": MaskDice()
-        }  # fmt: skip
-
-    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
-        (found,) = loss.outputs
-        answers = [self.in_original(found, i, frame) for i, frame in enumerate(batch["frame"])]
-        for name in ("objects", "boxes", "matched", "dice"):
-            metrics[name].update(answers, batch["original"])
+        masks = Shown.all(MaskAP(self.classes, protocol=self.protocol))
+        boxes = Shown.all(BoxAP(self.classes, protocol=self.protocol))
+        named = {f"box_{name}": each for name, each in boxes.items()}
+        return {**masks, **named, "matched": MaskMatches(), "dice": MaskDice()}
 
     def in_original(self, found: Detections, i: int, frame: Frame) -> dict[str, Any]:
         assert found.masks is not None
