@@ -13,6 +13,7 @@ from pdl.data import Dataset, Sample
 from pdl.data.checks import Progress, Source, check, open_all, shorten
 from pdl.data.faults import Fault
 from pdl.errors import listed
+from pdl.train import Recipe
 from pdl_cv.detection.look_alikes import look_alikes, thumbnail
 from pdl_cv.detection.overlaps import box_areas, box_overlaps
 
@@ -25,6 +26,7 @@ TWICE = 0.98  # IoU from which on two boxes are the same
 RARE = 10  # objects below which a class is almost absent; also below
 FEW = 0.02  # of the mean over classes
 COCO = (80, 91)  # classes of COCO, without and with the numbers that it leaves out
+STRIDE = 8  # of the finest feature map of most detectors
 SMALL = 0.05  # share of boxes that the net cannot see, from which on it is said
 
 
@@ -35,6 +37,14 @@ class _Seen:
     thumbnails: dict[int, Array] = field(default_factory=dict)
     objects: dict[int, Array] = field(default_factory=dict)  # labels
     sides: dict[int, Array] = field(default_factory=dict)  # of boxes, as shares of the longer side of the picture
+
+
+def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
+    """The faults of a recipe's data sets (see `check_boxes`), at the size that its transforms for evaluation give."""
+    splits = {split: part.build for split, part in recipe.data.splits.items()}
+    sizes = [each.size for each in recipe.data.transforms(training=False) if hasattr(each, "size")]
+    size = int(np.max(sizes[-1])) if sizes else None
+    return check_boxes(splits, size=size, stride=STRIDE, progress=progress)
 
 
 def check_boxes(

@@ -10,16 +10,18 @@ import numpy as np
 
 import pdl
 from pdl import Tensor
-from pdl.data import DataLoader
+from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError, listed
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.tensor import no_grad
 from pdl.train import Deployed, Loss, Metric, Recipe, Task
 from pdl.train.task import first_samples
+from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.deploy import DetectionDeployer
 from pdl_cv.detection.loader import detection_loader
 from pdl_cv.detection.metrics import BoxAP, Protocol, Shown
+from pdl_cv.detection.preview import DetectionPreviewer
 from pdl_cv.models.detector import Detections, Detector, Share, Targets
 
 
@@ -161,6 +163,12 @@ class Detection(Task):
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes, "mode": self.mode}
 
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
+        return check_recipe(recipe, progress)
+
     # -- what a task hands over ----------------------------------------------------------------------------------------
+    def previewer(self, recipe: Recipe) -> DetectionPreviewer:
+        return DetectionPreviewer(self, recipe)
+
     def deployer(self, recipe: Recipe) -> DetectionDeployer:
         return DetectionDeployer(self, recipe)

@@ -1,0 +1,115 @@
+"""Pictures with objects drawn on them, as SVG for pages: masks, boxes with names, keypoints."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+
+from pdl.report import escape
+
+Array = np.ndarray[Any, Any]
+
+COLOURS = (
+    "#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#42d4f4", "#f032e6", "#bfef45", "#fabed4", "#469990",
+    "#9a6324", "#ffe119",
+)  # fmt: skip
+SIDE = 320  # pixels of the longer side
+QUALITY = 85  # of the JPEG inside
+INK = 0.45  # of masks
+
+
+def drawn(
+    image: Array,
+    objects: Mapping[str, Any],
+    classes: Sequence[str],
+    *,
+    skeleton: Sequence[tuple[int, int]] = (),
+    dashed: bool = False,
+    also: str = "",
+) -> str:
+    """An SVG of a picture uint8 [H, W, 1 or 3], made smaller where its longer side is above 320 pixels.
+
+    objects   labels int [n] (-1: left out) and boxes [n, 4] in pixels of the picture; masks uint8 [n, H, W], keypoints
+              [n, P, 3], scores [n] and texts (n of them, in place of names of classes) where there are some
+    skeleton  pairs of keypoints that lines join
+    dashed    boxes are dashed
+    also      SVG that is drawn over it, in pixels of the picture
+    """
+    height, width = image.shape[:2]
+    keep = np.flatnonzero(np.asarray(objects["labels"]) >= 0).tolist()
+    inner = [_objects(objects, k, classes, skeleton, dashed, max(height, width) / SIDE) for k in keep]
+    data = base64.b64encode(_jpeg(_inked(image, objects, keep))).decode()
+    wide = 16 * min(1.0, width / height)  # rem
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" style="width:{wide:.1f}rem">'
+        f'<image width="{width}" height="{height}" href="data:image/jpeg;base64,{data}"/>{"".join(inner)}{also}</svg>'
+    )
+
+
+def _inked(image: Array, objects: Mapping[str, Any], keep: Sequence[int]) -> Array:
+    """The picture with its masks mixed in, RGB."""
+    picture = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+    if objects.get("masks") is None or not keep:
+        return picture
+    picture = picture.copy()
+    for k in keep:
+        inside = np.asarray(objects["masks"][k]) > 0
+        ink = np.array([*bytes.fromhex(_colour(objects, k)[1:])], np.float32)
+        picture[inside] = (picture[inside] * (1 - INK) + ink * INK).astype(np.uint8)
+    return picture
+
+
+def _jpeg(picture: Array) -> bytes:
+    factor = SIDE / max(picture.shape[:2])
+    if factor < 1:
+        size = tuple(max(1, round(side * factor)) for side in picture.shape[1::-1])
+        picture = cv2.resize(np.ascontiguousarray(picture), size, interpolation=cv2.INTER_AREA)
+    done, data = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+    assert done
+    return data.tobytes()
+
+
+def _colour(objects: Mapping[str, Any], k: int) -> str:
+    return COLOURS[int(objects["labels"][k]) % len(COLOURS)]
+
+
+def _objects(
+    objects: Mapping[str, Any], k: int, classes: Sequence[str], skeleton: Sequence[tuple[int, int]], dashed: bool,
+    unit: float,
+) -> str:  # fmt: skip
+    """One object; `unit` is a pixel of the page in pixels of the picture."""
+    x1, y1, x2, y2 = (float(v) for v in objects["boxes"][k])
+    colour, name = _colour(objects, k), classes[int(objects["labels"][k])]
+    text = objects["texts"][k] if "texts" in objects else name
+    if "scores" in objects:
+        text = f"{text} {float(objects['scores'][k]):.2f}"
+    dash = f' stroke-dasharray="{4 * unit:.1f}"' if dashed else ""
+    place = y1 - 3 * unit if y1 > 14 * unit else y1 + 12 * unit
+    parts = [
+        f'<rect x="{x1:.1f}" y="{y1:.1f}" width="{max(x2 - x1, 0):.1f}" height="{max(y2 - y1, 0):.1f}" fill="none" '
+        f'stroke="{colour}" stroke-width="{2 * unit:.2f}"{dash}/>',
+        f'<text x="{max(x1, 0) + 2 * unit:.1f}" y="{place:.1f}" style="font-size:{11 * unit:.1f}px;fill:{colour};'
+        f'paint-order:stroke;stroke:#000;stroke-width:{2 * unit:.1f}px">{escape(text)}</text>',
+    ]
+    if objects.get("keypoints") is not None:
+        parts.append(_points(np.asarray(objects["keypoints"][k], np.float64), skeleton, colour, unit))
+    return "".join(parts)
+
+
+def _points(points: Array, skeleton: Sequence[tuple[int, int]], colour: str, unit: float) -> str:
+    known = points[:, 2] > 0 if points.shape[1] > 2 else np.ones(len(points), np.bool_)
+    lines = "".join(
+        f"M{points[a, 0]:.1f} {points[a, 1]:.1f}L{points[b, 0]:.1f} {points[b, 1]:.1f}"
+        for a, b in skeleton
+        if known[a] and known[b]
+    )
+    dots = "".join(
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{2.5 * unit:.2f}" fill="{colour}" stroke="#fff" '
+        f'stroke-width="{0.7 * unit:.2f}"/>'
+        for x, y in points[known, :2]
+    )
+    return f'<path d="{lines}" fill="none" stroke="{colour}" stroke-width="{1.5 * unit:.2f}"/>{dots}'
