@@ -31,6 +31,7 @@ COMMANDS = {
     "graph": "Draw or print the program of a recipe's model.",
     "models": "List what there is: pretrained models, and models that recipes can train.",
     "download": "Fetch pretrained models, to be used offline.",
+    "convert": "Write a data set in another format.",
     "data": "List the public data sets that recipes name, and fetch them.",
     "hub": "Look into the cache of pretrained models, empty it, or make a mirror.",
 }

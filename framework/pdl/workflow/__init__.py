@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pdl.workflow.comparing import compare
     from pdl.workflow.compression import compress
+    from pdl.workflow.converting import convert
     from pdl.workflow.evaluation import evaluate
     from pdl.workflow.exporting import export
     from pdl.workflow.leaderboards import leaderboard
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 #: loaded when first asked for: none of them needs all of the others
 _LAZY = {
     "Model": "model", "Result": "result", "Run": "run", "compare": "comparing", "compress": "compression",
-    "evaluate": "evaluation", "export": "exporting", "info": "run_info", "init": "new_recipe",
+    "convert": "converting", "evaluate": "evaluation", "export": "exporting", "info": "run_info", "init": "new_recipe",
     "leaderboard": "leaderboards", "lr_find": "rate_test", "package": "packaging", "predict": "prediction",
     "preview": "previewing", "profile": "training", "runs": "listing", "sweep": "sweeps", "train": "training",
 }  # fmt: skip
@@ -47,6 +48,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Model", "Result", "Run", "compare", "compress", "evaluate", "export", "info", "init", "leaderboard", "lr_find",
-    "package", "predict", "preview", "profile", "runs", "sweep", "train",
+    "Model", "Result", "Run", "compare", "compress", "convert", "evaluate", "export", "info", "init", "leaderboard",
+    "lr_find", "package", "predict", "preview", "profile", "runs", "sweep", "train",
 ]  # fmt: skip

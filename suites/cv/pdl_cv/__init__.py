@@ -18,4 +18,7 @@ MOVED: dict[str, str] = {}
 INIT = {"classification": "pdl_cv.classification.init:write_recipe"}
 """What `pdl init cv.<task>` calls."""
 
+CONVERT = dict.fromkeys(("coco", "voc", "yolo", "labelme", "csv", "masks"), "pdl_cv.data.boxes.convert:convert")
+"""What `pdl convert --to FORMAT` calls."""
+
 __getattr__, __dir__ = names_of("pdl_cv.api")

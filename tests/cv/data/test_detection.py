@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from pdl.data import DataLoader, Fold
 from pdl.errors import ConfigError, DataError
 from pdl_cv.data import DetectionFolder
 from pdl_cv.data.boxes import rle
-from pdl_cv.data.boxes.shapes import palette
+from pdl_cv.data.boxes.shapes import encoded_map
 from pdl_cv.data.boxes.sizes import image_size
 from tests.cv.data import objects
 from tests.cv.data.objects import CLASSES, FORMS, HEIGHT, OBJECTS, SPLITS, WIDTH
@@ -145,19 +144,6 @@ def test_a_file_for_each_object(tmp_path: Path) -> None:
     assert data[1]["masks"].sum(axis=(1, 2)).tolist() == [12, 15]
 
 
-def indexed_png(numbers: np.ndarray) -> bytes:
-    """A PNG with Pascal VOC's palette, which OpenCV does not write."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
-
-    height, width = numbers.shape
-    head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 3, 0, 0, 0])
-    rows = b"".join(b"\0" + row.tobytes() for row in numbers.astype(np.uint8))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"PLTE", palette().tobytes())
-            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))  # fmt: skip
-
-
 def test_objects_of_voc_have_pngs(tmp_path: Path) -> None:
     objects.voc(tmp_path)
     top = tmp_path / "VOCdevkit/VOC2012/SegmentationObject"
@@ -167,7 +153,7 @@ def test_objects_of_voc_have_pngs(tmp_path: Path) -> None:
         for number, (_, x1, y1, x2, y2) in enumerate(found, 1):
             numbers[y1:y2, x1:x2] = number
         numbers[0, :3] = 255  # the border that belongs to nothing
-        (top / f"{name}.png").write_bytes(indexed_png(numbers))
+        (top / f"{name}.png").write_bytes(encoded_map(numbers, border=True))
     sample = DetectionFolder(tmp_path, split="train", masks=True)[0]
     assert sample["masks"].sum(axis=(1, 2)).tolist() == [16 * 18, 16 * 24]
     assert DetectionFolder(tmp_path, split="train").annotation(1)["difficult"].tolist() == [True]

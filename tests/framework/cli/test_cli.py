@@ -377,7 +377,7 @@ def test_a_closed_pipe_is_no_crash() -> None:
 
 def test_completion(capfd: Capture) -> None:
     environment = {**os.environ, "_PDL_COMPLETE": "complete_bash", "COMP_WORDS": "pdl co", "COMP_CWORD": "1"}
-    assert python("-m", "pdl", env=environment).stdout.split() == ["compare", "compress", "config"]
+    assert python("-m", "pdl", env=environment).stdout.split() == ["compare", "compress", "config", "convert"]
 
 
 def test_table_is_plain_when_nobody_looks(capsys: Capture) -> None:

@@ -199,7 +199,8 @@ class _Reader:
             shape = _shape(item.get("segmentation"), (self.rows.sizes[2 * image], self.rows.sizes[2 * image + 1]))
             self.rows.add(
                 image, _corners(item, shape, keypoints), label, where=where, crowd=bool(item.get("iscrowd")),
-                area=_number(item.get("area"), math.nan), keypoints=keypoints, shape=shape,
+                difficult=bool(item.get("ignore")), area=_number(item.get("area"), math.nan), keypoints=keypoints,
+                shape=shape,
             )  # fmt: skip
         except (TypeError, ValueError, KeyError, OverflowError) as error:
             said = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__

@@ -92,9 +92,10 @@ def _image(tree: Tree, rows: Rows, name: str, page: Mapping[str, Any], found: di
         if _is_point(shape):
             x, y = _points(tree, name, shape, 1)[0]
             at = 3 * points.index(_label(tree, name, shape))
-            groups.setdefault(str(shape.get("group_id")), [0.0] * 3 * len(points))[at : at + 3] = x, y, 2.0
+            seen = 1.0 if _flag(shape, "hidden") else 2.0
+            groups.setdefault(str(shape.get("group_id")), [0.0] * 3 * len(points))[at : at + 3] = x, y, seen
     alone = sum(not _is_point(shape) for shape in page["shapes"]) == 1
-    for number, shape in enumerate(page["shapes"]):
+    for number, shape in enumerate(_grouped(page["shapes"])):
         if _is_point(shape):
             continue
         own = shape.get("group_id") if isinstance(shape, dict) else None
@@ -103,15 +104,37 @@ def _image(tree: Tree, rows: Rows, name: str, page: Mapping[str, Any], found: di
             what = f"shape {number}: {label!r} is none of the classes"
             raise fault(tree.root / name, what, "correct it, or the list of classes")
         box, outline = _outline(tree, name, shape, size)
-        flags = shape.get("flags") or {}
         rows.add(
             image, box, found.setdefault(label, len(found)), where=number, shape=outline,
-            difficult=bool(isinstance(flags, dict) and flags.get("difficult")),
+            difficult=_flag(shape, "difficult"),
             keypoints=groups.pop(str(own), None) if own is not None or alone else None,
         )  # fmt: skip
     if groups:
         what = f"the points of group {next(iter(groups))} belong to no rectangle, polygon or circle"
         raise fault(tree.root / name, what, "draw the object and give it the same group_id")
+
+
+def _flag(shape: Mapping[str, Any], name: str) -> bool:
+    flags = shape.get("flags")
+    return isinstance(flags, dict) and bool(flags.get(name))
+
+
+def _grouped(shapes: Sequence[Any]) -> list[Any]:
+    """The shapes, where polygons with one label and one group_id are one shape with `more` polygons."""
+    found: list[Any] = []
+    first: dict[tuple[str, str], dict[str, Any]] = {}
+    for shape in shapes:
+        group = shape.get("group_id") if isinstance(shape, dict) else None
+        if group is None or shape.get("shape_type", "polygon") != "polygon":
+            found.append(shape)
+            continue
+        key = str(shape.get("label")), str(group)
+        if key in first:
+            first[key]["more"].append(shape)
+        else:
+            first[key] = {**shape, "more": []}
+            found.append(first[key])
+    return found
 
 
 def _picture(tree: Tree, name: str, page: Mapping[str, Any]) -> str:
@@ -161,7 +184,9 @@ def _outline(tree: Tree, name: str, shape: Mapping[str, Any], size: Sequence[int
     if kind == "rectangle":
         x1, y1, x2, y2 = box
         return box, Rings([[x1, y1, x2, y1, x2, y2, x1, y2]])
-    return box, Rings([points.reshape(-1).tolist()])
+    rings = [points, *(_points(tree, name, each, 3) for each in shape.get("more") or ())]
+    every = np.concatenate(rings)
+    return [*every.min(axis=0), *every.max(axis=0)], Rings([ring.reshape(-1).tolist() for ring in rings])
 
 
 def _mask(tree: Tree, name: str, shape: Mapping[str, Any], points: np.ndarray, size: Sequence[int]) -> np.ndarray:

@@ -87,6 +87,44 @@ def polygon_mask(rings: Sequence[np.ndarray], height: int, width: int) -> np.nda
     return mask
 
 
+def outline(mask: np.ndarray) -> list[np.ndarray]:
+    """Polygons [P, 2] along the edges of a mask's pixels, those around holes, too; of equal parity with the mask.
+    Pixels that touch at a corner alone are in polygons of their own."""
+    padded = np.pad(np.asarray(mask) != 0, 1)
+    inside, left, above = padded[1:, 1:], padded[1:, :-1], padded[:-1, 1:]
+    ahead: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for at, other, (x, y) in ((inside, left, (0, 1)), (inside, above, (1, 0))):
+        for row, column in np.argwhere(at != other).tolist():
+            ends = [(column, row), (column + x, row + y)]
+            start, end = ends if bool(at[row, column]) == bool(x) else ends[::-1]  # the inside is to the right
+            ahead.setdefault(start, []).append(end)
+    rings = []
+    while ahead:
+        start = here = next(iter(ahead))
+        ring, come = [start], (0, 0)
+        while True:
+            steps = ahead[here]
+            turns = [(come[0] * (y - here[1]) - come[1] * (x - here[0]), n) for n, (x, y) in enumerate(steps)]
+            there = steps.pop(max(turns)[1])  # to the right where two polygons touch
+            if not steps:
+                del ahead[here]
+            step = there[0] - here[0], there[1] - here[1]
+            if step == come:
+                ring.pop()
+            come, here = step, there
+            if here == start:
+                break
+            ring.append(here)
+        if len(ring) > 1 and _aligned(ring[-1], ring[0], ring[1]):
+            ring.pop(0)
+        rings.append(np.array(ring, np.float64))
+    return rings
+
+
+def _aligned(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
+    return a[0] == b[0] == c[0] or a[1] == b[1] == c[1]
+
+
 def _crossings(ring: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Where the boundary crosses the centre lines of columns: (columns, first rows below it, 0..height)."""
     far = np.array([width, height], np.float64)

@@ -1,0 +1,78 @@
+"""A data set of objects in one format, written in another: what `pdl convert` calls."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections import Counter
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pdl.data.faults import fault, unreadable
+from pdl.errors import UsageError
+from pdl_cv.data.boxes.formats import FORMATS, WHAT, layout
+from pdl_cv.data.boxes.tree import Tree
+from pdl_cv.data.boxes.writing import WRITERS, Part
+from pdl_cv.data.detection import DetectionFolder
+
+
+def convert(source: Path, folder: Path, to: str, *, given: str | None = None, copy: bool = False) -> dict[str, Any]:
+    """Write the data set in `source` (of the format `given`, else of that which is recognised) into the empty `folder`
+    in the format `to`, split by split; images are hard links to the old ones, or copies.
+
+    Facts about it: formats, images and objects of each split, classes, and what the new format cannot hold.
+    """
+    if given is not None and given not in FORMATS:
+        raise UsageError(f"format {given!r} is none of {', '.join(FORMATS)}")
+    tree = Tree(source)
+    form, splits = layout(tree, given or "auto")
+    parts: dict[str, DetectionFolder] = {split: _opened(source, split, form) for split in splits}
+    classes = [data.classes for data in parts.values()]
+    if any(each != classes[0] for each in classes):
+        raise fault(source, "the splits have different classes", "give all of them one list of classes")
+    write, place = WRITERS[to]
+    planned = _planned(parts, place, apart="{split}" in place)
+    for part in planned:
+        for index, path in enumerate(part.paths):
+            _put(Path(part.data.path_of(index)), folder / path, copy)
+    lost = write(folder, planned, classes[0], next(iter(parts.values())).table.skeleton)
+    counts = {split or "all": {"images": len(each), "objects": len(each.table.boxes)} for split, each in parts.items()}
+    return {"from": WHAT[form], "to": WHAT[to], "classes": classes[0], "splits": counts, "lost": sorted(lost)}
+
+
+def _opened(source: Path, split: str, form: str) -> DetectionFolder:
+    data = DetectionFolder(source, split=split or None, format=form)  # type: ignore[arg-type]
+    data.has_keypoints = data.table.keypoints is not None
+    return data
+
+
+def _planned(parts: dict[str, DetectionFolder], place: str, *, apart: bool) -> list[Part]:
+    """The new path of every image: its name, with its folders where others of the split (of all splits, unless they are
+    kept `apart`) have the same name without ending."""
+    stems = Counter((split if apart else "", PurePosixPath(path).stem) for split, data in parts.items()
+                    for path in data.table.paths)  # fmt: skip
+    found = []
+    for split, data in parts.items():
+        base = place.format(split=split).rstrip("/")
+        names = [path.replace("/", "__") if stems[split if apart else "", PurePosixPath(path).stem] > 1
+                 else PurePosixPath(path).name for path in data.table.paths]  # fmt: skip
+        if len({PurePosixPath(name).stem for name in names}) < len(names):
+            again = next(name for name, count in Counter(PurePosixPath(n).stem for n in names).items() if count > 1)
+            raise fault(data.root, f"two pictures are called {again}, with different endings", "rename one of them")
+        found.append(Part(split, data, [f"{base}/{name}".lstrip("/") for name in names]))
+    return found
+
+
+def _put(source: Path, target: Path, copy: bool) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if copy:
+            shutil.copyfile(source, target)
+        else:
+            os.link(os.path.realpath(source), target)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
+            what = f"{source} cannot be linked to from {target.parent} ({error.strerror})"
+            raise UsageError(f"{what}; copy with --copy") from None
+        raise unreadable(source, error) from error
