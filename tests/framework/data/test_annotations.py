@@ -308,6 +308,26 @@ def test_stacks_of_annotated_samples_are_worked_on_one_by_one() -> None:
             np.testing.assert_array_equal(batch[name][i], sample[name])
 
 
+def test_batches_of_one_drawn_size() -> None:
+    """Batches as the loader of detection pads them; each is of one size, a function of its position."""
+    resized, sizes = T.BatchRandomResize([60, (45, 90), (90, 120)]), set()
+    for i in range(12):
+        samples = [drawn(10 * i + k) for k in range(4)]
+        batch = {name: np.stack([s[name] for s in samples]) for name in samples[0]}
+        batch["boxes"][3, 2], batch["labels"][3, 2] = 0, -1
+        after = resized(batch, rng(i))
+        assert all((after[name] == value).all() for name, value in resized(batch, rng(i)).items())
+        h, w = after["image"].shape[1:3]
+        sizes.add((h, w))
+        assert after["boxes"][3, 2].tolist() == [0, 0, 0, 0]
+        for k, sample in enumerate(samples):
+            alone = T.Resize((h, w), "linear")(sample, rng())
+            for name in ("image", "masks", "keypoints", "area", "points"):
+                np.testing.assert_allclose(after[name][k], alone[name], rtol=1e-6, atol=1e-4)
+            np.testing.assert_allclose(after["boxes"][k][:2], alone["boxes"][:2], atol=1e-4)
+    assert sizes == {(60, 60), (45, 90), (90, 120)}
+
+
 @pytest.mark.parametrize("pairs", [[1, 2], [[1, 2, 3]], [[1, -2]], [[1, 2], [2, 3]], [["a", "b"]]])
 def test_pairs_are_checked(pairs: Any) -> None:
     with pytest.raises(ConfigError, match="flip_pairs="):

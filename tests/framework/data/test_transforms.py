@@ -85,7 +85,8 @@ def build(node: Any) -> Any:
 
 @pytest.mark.parametrize("transform", [*(t for t, _ in TRANSFORMS), T.MixUp(10, alpha=0.2), T.CutMix(10),
                                        T.Mosaic(64, degrees=5), T.MixUpDetection(), T.CopyPaste((0.5, 1)),
-                                       T.UntilEpoch([T.Mosaic(9)], 3), T.RandomIoUCrop(), T.SanitizeBoundingBoxes(2, 9),
+                                       T.BatchRandomResize([8, (4, 6)]), T.UntilEpoch([T.Mosaic(9)], 3),
+                                       T.RandomIoUCrop(), T.SanitizeBoundingBoxes(2, 9),
                                        T.RandomChoice([T.MixUp(3), T.CutMix(3)])], ids=repr)
 def test_config_builds_the_same(transform: Transform) -> None:
     node = transform.config()
@@ -230,7 +231,8 @@ def test_mix_without_mixing_still_gives_soft_targets() -> None:
     (lambda: T.Mosaic(8, scale=(0, 1)), "scale=0"), (lambda: T.Mosaic(8, translate=2), "translate=2"),
     (lambda: T.Mosaic(8, shear=90), "shear"), (lambda: T.MixUpDetection(alpha=0), "alpha=0"),
     (lambda: T.MixUpDetection(scale=(2, 1)), "runs backwards"), (lambda: T.CopyPaste(share=2), "share=2"),
-    (lambda: T.UntilEpoch([], -1), "epoch=-1"),
+    (lambda: T.UntilEpoch([], -1), "epoch=-1"), (lambda: T.BatchRandomResize([]), r"sizes=\[\]"),
+    (lambda: T.BatchRandomResize([8, 0]), "sizes=0"),
     (lambda: T.Resize("8"), "size='8'"), (lambda: T.Pad("1"), "padding"),
     (lambda: T.Pad(1, fill="red"), "fill"), (lambda: T.RandomAffine(translate="x"), "translate"),
     (lambda: T.Normalize("a", 1), "numbers"), (lambda: T.ColorJitter("a"), "brightness"),
@@ -267,6 +269,7 @@ def test_arguments_are_checked(make: Callable[[], Any], words: str) -> None:
     (T.RandAugment(), {"image": picture().astype(np.float32)}, "uint8 images, got float32"),
     (T.MixUp(3), {"image": picture()[None], "label": np.array([1])}, "float images, got uint8"),
     (T.MixUp(3), {"image": picture()[None] / 255, "label": np.array([3])}, "num_classes=3"),
+    (T.CutMix(3), {"image": picture()[None] / 255, "boxes": np.zeros((1, 8, 4))}, "no label, only image, boxes"),
 ])
 def test_pictures_that_do_not_fit(transform: Transform, sample: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -22,13 +22,14 @@ from pdl.data.transforms.geometry import (
     ResizeShort,
 )
 from pdl.data.transforms.join import CopyPaste, MixUpDetection, Mosaic
-from pdl.data.transforms.mix import CutMix, MixUp
+from pdl.data.transforms.mix import BatchRandomResize, CutMix, MixUp
 from pdl.data.transforms.numeric import Normalize, ToFloat
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "Compose", "CopyPaste", "CutMix", "GaussianBlur", "Grayscale", "Letterbox", "MixUp",
-    "MixUpDetection", "Mosaic", "Normalize", "Pad", "RandAugment", "RandomAffine", "RandomApply", "RandomChoice",
-    "RandomCrop", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomIoUCrop", "RandomPerspective",
-    "RandomResizedCrop", "RandomRotation", "RandomShortestSize", "RandomVerticalFlip", "RandomZoomOut", "Resize",
-    "ResizeShort", "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide", "UntilEpoch",
+    "BatchRandomResize", "CenterCrop", "ColorJitter", "Compose", "CopyPaste", "CutMix", "GaussianBlur", "Grayscale",
+    "Letterbox", "MixUp", "MixUpDetection", "Mosaic", "Normalize", "Pad", "RandAugment", "RandomAffine", "RandomApply",
+    "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomIoUCrop",
+    "RandomPerspective", "RandomResizedCrop", "RandomRotation", "RandomShortestSize", "RandomVerticalFlip",
+    "RandomZoomOut", "Resize", "ResizeShort", "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide",
+    "UntilEpoch",
 ]

@@ -1,16 +1,21 @@
-"""Mix the images of a batch with one another. Labels int64 [N] become soft targets float32 [N, num_classes]."""
+"""Whole batches: images mixed with one another, whose labels int64 [N] become soft targets float32 [N, num_classes];
+and images of one drawn size."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 import numpy as np
 
 from pdl.data.dataset import Batch
 from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
-from pdl.data.transforms._args import Probability, number
+from pdl.data.transforms._args import Interpolation, Probability, choice, number, size_pair
+from pdl.data.transforms.annotations import transform
+from pdl.data.transforms.geometry import resize_all
+from pdl.data.transforms.motion import Scaled
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
 
@@ -44,6 +49,9 @@ class _Mix(Transform):
         number(owner, "p", self.p, 0, 1)
 
     def __call__(self, batch: Batch, rng: SampleRandom) -> Batch:
+        if "label" not in batch:
+            raise UsageError(f"{type(self).__name__}: mixes classes of images, and this batch has no label, only "
+                             f"{', '.join(map(str, batch))}; for boxes there is MixUpDetection")
         target = soft_targets(batch["label"], self.num_classes)
         if not rng.chance(self.p):
             return {**batch, "label": target}
@@ -100,3 +108,47 @@ class CutMix(_Mix):
         out = images.copy()
         out[:, top:bottom, left:right] = images[partner, top:bottom, left:right]
         return out, 1 - (bottom - top) * (right - left) / (height * width)
+
+
+@dataclass(frozen=True)
+class BatchRandomResize(Transform):
+    """Scale all images of a batch to one of `sizes`, drawn uniformly, with their boxes, masks, keypoints and points:
+    training at several scales (Redmon, Farhadi, arXiv 1612.08242, section 2: "multi-scale training").
+
+    A training step is compiled for each size, so there should be few. Arrays of boxes are [N, M, 4], of masks
+    [N, M, H, W].
+
+    sizes  each an int for a square, or (height, width)
+    """
+
+    batch_level: ClassVar[bool] = True
+
+    sizes: Sequence[int | Sequence[int]]
+    interpolation: Interpolation = "linear"
+
+    def __post_init__(self) -> None:
+        owner = "BatchRandomResize"
+        if not isinstance(self.sizes, Sequence) or not self.sizes:
+            raise ConfigError(f"{owner}: sizes={self.sizes!r} must be a list of sizes")
+        self._set(sizes=tuple(size_pair(owner, "sizes", size) for size in self.sizes))
+        choice(owner, "interpolation", self.interpolation, get_args(Interpolation))
+
+    def __call__(self, batch: Batch, rng: SampleRandom) -> Batch:
+        size: Any = self.sizes[rng.integers(0, len(self.sizes))]
+        images: np.ndarray = batch["image"]
+        motion, before = Scaled(size), images.shape[1:3]
+        matrix = motion.matrix(*before)
+        out = {**batch, "image": resize_all(images, size, self.interpolation)}
+        for name in ("boxes", "points"):
+            if name in batch:
+                pairs = batch[name].reshape(*batch[name].shape[:-1], -1, 2)
+                out[name] = transform(pairs, matrix).reshape(batch[name].shape)
+        if "keypoints" in batch:
+            out["keypoints"] = batch["keypoints"].copy()
+            out["keypoints"][..., :2] = transform(batch["keypoints"][..., :2], matrix)
+        if "masks" in batch:
+            masks = motion.masks(batch["masks"].reshape(-1, *before))
+            out["masks"] = masks.reshape(*batch["masks"].shape[:2], *size)
+        if "area" in batch:
+            out["area"] = np.float32(batch["area"] * (matrix[0, 0] * matrix[1, 1]))
+        return out
