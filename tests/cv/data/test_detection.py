@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pdl.data import DataLoader, Fold
+from pdl.data import DataLoader, Fold, transforms
 from pdl.errors import ConfigError, DataError
 from pdl_cv.data import DetectionFolder
 from pdl_cv.data.boxes import rle
@@ -302,6 +302,31 @@ def test_a_turned_photograph_has_its_sides_exchanged(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("file,width,height,xmin,ymin,xmax,ymax,class\na.jpg,11,7,1,1,2,2,cat\n")
     with pytest.raises(DataError, match="7 x 11 pixels, its annotation says 11 x 7; was it scaled, or turned"):
         DetectionFolder(tmp_path)[0]
+
+
+def test_smaller_versions_have_their_annotations(tmp_path: Path) -> None:
+    settings = {"root": "gone", "split": "train", "masks": True, "keypoints": True}
+    stand = DetectionFolder.stand_in(tmp_path, settings)
+    data = DetectionFolder(**{**settings, **stand.settings})  # type: ignore[arg-type]
+    for i in range(5):
+        whole, half = data[i], data.reduced(i, 2)
+        height, width = (-(-n // 2) for n in whole["image"].shape[:2])
+        assert half["image"].shape[:2] in [(height, width), tuple(n // 2 for n in whole["image"].shape[:2])]
+        assert half["masks"].shape[1:] == half["image"].shape[:2]
+        assert half["flip_pairs"].tolist() == whole["flip_pairs"].tolist() == [[0, 1], [2, 3]]
+        assert half.keys() == whole.keys()
+        for name in ("boxes", "keypoints"):
+            np.testing.assert_allclose(half[name][..., :2], whole[name][..., :2] / 2, atol=1)
+    mosaics = DataLoader(data, batch_size=4, transforms=transforms.Mosaic(24), collate=list)
+    assert all(sample["image"].shape[:2] == (24, 24) for batch in mosaics for sample in batch)
+
+
+def test_smaller_versions_of_another_size_than_annotated(tmp_path: Path) -> None:
+    objects.coco(tmp_path)
+    data = DetectionFolder(tmp_path, split="train")
+    data.table.sizes[0] *= 2
+    with pytest.raises(DataError, match="its annotation says"):
+        data.reduced(0, 2)
 
 
 def test_it_is_loaded_and_broken_pictures_are_skipped(tmp_path: Path) -> None:

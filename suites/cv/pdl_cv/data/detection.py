@@ -14,6 +14,7 @@ from pdl.data.dataset import Dataset, Dealing, Sample, StandIn, digest
 from pdl.data.faults import fault
 from pdl.data.image import Mode, check_mode, read_image
 from pdl.data.splits import check_ratios, stratified_split
+from pdl.data.transforms.annotations import scaled
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.suites import suggest
@@ -30,7 +31,8 @@ class DetectionFolder(Dataset):
 
     Sample i is {"image": uint8 [H, W, C], "boxes": float32 [n, 4], "labels": int64 [n]}: boxes are x1, y1, x2, y2 in
     pixels, where the first pixel covers 0 to 1; labels number `classes`. Where the annotations have them, there are
-    also "crowd" and "difficult" (bool [n]) and "area" (float32 [n], pixels).
+    also "crowd" and "difficult" (bool [n]) and "area" (float32 [n], pixels). With
+    keypoints, "flip_pairs" (int64 [k, 2]) are those that change places when the image is mirrored.
 
     root       the folder with pictures and annotations, or one file of annotations among its pictures (COCO, CSV, the
                YAML file of YOLO); a relative one is also looked for under PDL_DATA
@@ -122,7 +124,15 @@ class DetectionFolder(Dataset):
             what = f"the picture has {width} x {height} pixels, its annotation says {said[1]} x {said[0]}"
             advice = f"was it scaled, or turned by EXIF data? correct {self.source_of(index)}"
             raise fault(self.path_of(index), what, advice, index=index)
-        return {"image": image, **self._annotation(index, height, width)}
+        return {"image": image, **self._annotation(index, height, width), **self._pairs}
+
+    def reduced(self, index: int, factor: int) -> Sample:
+        """Sample `index` with its image, and what is annotated on it, at 1/factor of its size: 2, 4 or 8."""
+        before = self.size_of(index)
+        image = read_image(self.path_of(index), mode=self.mode, index=index, reduce=factor)
+        if any(abs(now * factor - size) >= factor for now, size in zip(image.shape, before, strict=False)):
+            return self[index]  # which tells that it has another size than annotated
+        return {"image": image, **scaled(self._annotation(index, *before), before, image.shape), **self._pairs}
 
     def annotation(self, index: int) -> Sample:
         """All of sample `index` but the image, which is not decoded."""
@@ -199,6 +209,12 @@ class DetectionFolder(Dataset):
 
     def _scale(self, height: int, width: int) -> np.ndarray:
         return np.array([width, height], np.float64) if self.table.relative else np.ones(2)
+
+    @cached_property
+    def _pairs(self) -> Sample:
+        """What a sample says of keypoints that change places when the image is mirrored, where that is known."""
+        known = self.has_keypoints and self.table.skeleton is not None
+        return {"flip_pairs": np.array(self.flip_pairs, np.int64).reshape(-1, 2)} if known else {}
 
     @cached_property
     def _flags(self) -> dict[str, bool]:
