@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +20,10 @@ def command(
     ],
     overrides: Overrides = None,
     split: Annotated[str, typer.Option("--split", help="train, val or test.")] = "test",
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="PATH", help="Other data: a folder or file, as pdl init reads it."),
+    ] = None,
     weights: Annotated[
         str | None, typer.Option("--weights", help="best or last; by default those of the run's test.")
     ] = None,
@@ -29,12 +34,13 @@ def command(
     max_memory: MaxMemory = None,
     json: Json = False,
 ) -> None:
-    """Measure a trained run, its bundle, or a pretrained model on a split of its data, or of other data (overrides)."""
+    """Measure a trained run, its bundle, or a pretrained model on a split of its data, or of other data: --data, or
+    overrides such as data.test.root=PATH."""
     from pdl.workflow import evaluate
     from pdl.workflow.locating import located
 
     result = evaluate(
-        located(run), split=split, overrides=overrides or [], weights=weights, baselines=baselines,
+        located(run), split=split, data=data, overrides=overrides or [], weights=weights, baselines=baselines,
         timeout=timeout, max_memory=max_memory,
     )  # fmt: skip
     if json:

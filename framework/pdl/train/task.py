@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -176,6 +177,14 @@ class Task:
         once after the test of a training, and by `pdl eval`.
         """
         return {}
+
+    def data_at(self, path: Path) -> dict[str, Any]:
+        """The data set, as a recipe writes it, of what lies at a path: other data, for a model that is trained
+        (`pdl eval --data`). UsageError where the task cannot tell by the path alone."""
+        raise UsageError(
+            f"--data: {type(self).__name__} does not read data by its path alone; set the arguments of the data set, "
+            "such as data.test.root=PATH"
+        )
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         """What is wrong with the data of the recipe; an empty list is good news (`pdl check`)."""

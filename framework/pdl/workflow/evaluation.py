@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,13 +30,15 @@ def evaluate(
     run: str | Path,
     *,
     split: str = "test",
+    data: str | Path | None = None,
     overrides: Sequence[str] = (),
     weights: str | None = None,
     baselines: bool = False,
     timeout: float | None = None,
     max_memory: int | None = None,
 ) -> Result:
-    """Measure a run, or a bundle, on a split of its data, or of other data (overrides=["data.test.root=..."]).
+    """Measure a run, or a bundle, on a split of its data, or of other data: what lies at the path `data`, or by
+    overrides=["data.test.root=..."].
 
     `weights` of a run is "best" or "last"; by default what its own test used. With `baselines` those of the task are
     measured on the same data; where the run's own test did that already, its numbers are taken. `timeout` is in
@@ -45,9 +48,10 @@ def evaluate(
         if weights is not None:
             raise UsageError(f"{run}: a bundle holds one set of weights; leave out --weights")
         held = {"timeout": timeout, "max_memory": max_memory}
-        return evaluate_bundle(run, split=split, overrides=overrides, baselines=baselines, **held)
+        return evaluate_bundle(run, split=split, data=data, overrides=overrides, baselines=baselines, **held)
     require_bundle(run, timeout=timeout, max_memory=max_memory)
     folder = Run.open(run)
+    overrides = [*overrides, *_other_data(folder.task(folder.recipe()), split, data)]
     recipe = folder.recipe(overrides)
     check_split(recipe, split, run)
     task, seed = folder.task(recipe), recipe.settings.seed
@@ -72,16 +76,41 @@ def _known_baselines(folder: Run, split: str) -> dict[str, dict[str, float]]:
     return known if same else {}
 
 
+def _other_data(task: Task, split: str, data: str | Path | None) -> list[str]:
+    """The override that reads a split from what lies at the path `data`; none without one."""
+    if data is None:
+        return []
+    node = task.data_at(Path(data).expanduser().absolute())
+    return [f"data.{split}={{{', '.join(f'{key}: {_plain(value)}' for key, value in node.items())}}}"]
+
+
+def _plain(value: Any) -> str:
+    """A value as overrides write it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, str):
+        text = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${")
+        return f"'{text}'"
+    return json.dumps(value)
+
+
 def evaluate_bundle(
-    path: str | Path, *, split: str = "test", overrides: Sequence[str] = (), baselines: bool = False, **limits: Any
+    path: str | Path,
+    *,
+    split: str = "test",
+    data: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    baselines: bool = False,
+    **limits: Any,
 ) -> Result:
-    """Measure a bundle on a split of its recipe's data, or of other data (overrides=["data.test.root=..."]).
+    """Measure a bundle on a split of its recipe's data, or of other data, as `evaluate` does.
 
     The bundle itself runs, so what is measured is what is deployed: stored in half the bytes, or quantised, if it is.
     With `baselines` those of its task are measured, too. `limits` are `timeout` and `max_memory` of `pdl.runtime.load`.
     UsageError for a bundle without a recipe (an imported one).
     """
     bundle = read(path)
+    overrides = [*overrides, *_other_data(recipe_of(bundle).task.build(), split, data)]
     recipe = recipe_of(bundle, overrides)
     check_split(recipe, split, bundle.source)
     task: Task = recipe.task.build()

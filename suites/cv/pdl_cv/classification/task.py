@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pdl
@@ -153,6 +154,11 @@ class Classification(Task):
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The most frequent class, logistic regression and the nearest neighbour."""
         return baselines(self, recipe, datasets, split)
+
+    def data_at(self, path: Path) -> dict[str, Any]:
+        """A folder of class folders."""
+        return {"_target_": "pdl_cv.data.ImageFolder", "root": str(path), "split": None, "ratios": None,
+                "classes": self.classes, "allow_empty": True}  # fmt: skip
 
     # -- what a task hands over ----------------------------------------------------------------------------------------
     def deployer(self, recipe: Recipe) -> ClassificationDeployer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -58,11 +59,12 @@ class Detection(Task):
     ) -> None:
         self.classes, self.mode, self.protocol = list(classes or ()), mode, protocol
         self.monitor = "val/AP" if protocol == "coco" else "val/mAP"
-        self.score, self.selecting = score, {"score": least, "iou": iou, "most": most}
+        self.score = score
+        self.selecting: dict[str, Any] = {"score": least, "iou": iou, "most": most}
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
-        parts = model.loss(pdl.as_tensor(batch["image"]), self.targets(batch))  # type: ignore[operator]
+        parts = model.loss(pdl.as_tensor(batch["image"]), self.targets(batch))  # type: ignore[attr-defined]
         total: Any = sum(parts.values())
         return Loss(total, len(batch["labels"]), parts={name: value.detach() for name, value in parts.items()})
 
@@ -76,7 +78,7 @@ class Detection(Task):
         found = Detections(*model(images))
         if isinstance(model, Deployed):  # a bundle answers, and knows no loss
             return Loss(Tensor(np.array(np.nan, np.float32)), count, (found,))
-        parts: Any = sum(model.loss(images, self.targets(batch)).values())  # type: ignore[operator]
+        parts: Any = sum(model.loss(images, self.targets(batch)).values())  # type: ignore[attr-defined]
         return Loss(parts, count, (found,))
 
     def metrics(self) -> dict[str, Metric]:
@@ -162,6 +164,11 @@ class Detection(Task):
 
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes, "mode": self.mode}
+
+    def data_at(self, path: Path) -> dict[str, Any]:
+        """A folder, or a file of annotations, in any of the formats of `pdl_cv.data.DetectionFolder`."""
+        return {"_target_": "pdl_cv.data.DetectionFolder", "root": str(path), "split": None, "ratios": None,
+                "format": "auto", "classes": self.classes}  # fmt: skip
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check_recipe(recipe, progress)
