@@ -13,8 +13,10 @@ from pdl_cv.models.lite_hrnet import LiteHRNet
 from pdl_cv.models.mobilenet_v1 import MobileNetV1
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3
+from pdl_cv.models.picodet import PicoDet
 from pdl_cv.models.pp_lcnet import PPLCNet
 from pdl_cv.models.pp_tinypose import PPTinyPose
+from pdl_cv.models.pp_yoloe import PPYOLOE
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
 from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
@@ -23,6 +25,8 @@ from pdl_cv.models.squeezenet import SqueezeNet
 from pdl_cv.models.swin import SwinTransformer
 from pdl_cv.models.vgg import VGG
 from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
+from pdl_cv.models.yolov3 import YOLOv3
+from pdl_cv.models.yolox import YOLOX
 
 __all__ = [
     "AlexNet",
@@ -40,6 +44,8 @@ __all__ = [
     "MobileNetV3",
     "PPLCNet",
     "PPTinyPose",
+    "PPYOLOE",
+    "PicoDet",
     "RepVGG",
     "ResNet",
     "ShuffleNetV2",
@@ -48,4 +54,6 @@ __all__ = [
     "SwinTransformer",
     "VGG",
     "VisionTransformer",
+    "YOLOX",
+    "YOLOv3",
 ]
