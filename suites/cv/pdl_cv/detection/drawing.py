@@ -28,26 +28,33 @@ def drawn(
     classes: Sequence[str],
     *,
     skeleton: Sequence[tuple[int, int]] = (),
-    dashed: bool = False,
-    also: str = "",
+    dashed: Mapping[str, Any] | None = None,
 ) -> str:
     """An SVG of a picture uint8 [H, W, 1 or 3], made smaller where its longer side is above 320 pixels.
 
     objects   labels int [n] (-1: left out) and boxes [n, 4] in pixels of the picture; masks uint8 [n, H, W], keypoints
               [n, P, 3], scores [n] and texts (n of them, in place of names of classes) where there are some
     skeleton  pairs of keypoints that lines join
-    dashed    boxes are dashed
-    also      SVG that is drawn over it, in pixels of the picture
+    dashed    more objects, whose boxes are dashed
     """
     height, width = image.shape[:2]
-    keep = np.flatnonzero(np.asarray(objects["labels"]) >= 0).tolist()
-    inner = [_objects(objects, k, classes, skeleton, dashed, max(height, width) / SIDE) for k in keep]
-    data = base64.b64encode(_jpeg(_inked(image, objects, keep))).decode()
+    unit = max(height, width) / SIDE
+    inner = [
+        _object(each, k, classes, skeleton, each is dashed, unit)
+        for each in ([objects] if dashed is None else [dashed, objects])
+        for k in _drawable(each)
+    ]
+    data = base64.b64encode(_jpeg(_inked(image, objects, _drawable(objects)))).decode()
     wide = 16 * min(1.0, width / height)  # rem
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" style="width:{wide:.1f}rem">'
-        f'<image width="{width}" height="{height}" href="data:image/jpeg;base64,{data}"/>{"".join(inner)}{also}</svg>'
+        f'<image width="{width}" height="{height}" href="data:image/jpeg;base64,{data}"/>{"".join(inner)}</svg>'
     )
+
+
+def _drawable(objects: Mapping[str, Any]) -> list[int]:
+    """The objects that are no padding."""
+    return np.flatnonzero(np.asarray(objects["labels"]) >= 0).tolist()
 
 
 def _inked(image: Array, objects: Mapping[str, Any], keep: Sequence[int]) -> Array:
@@ -77,7 +84,7 @@ def _colour(objects: Mapping[str, Any], k: int) -> str:
     return COLOURS[int(objects["labels"][k]) % len(COLOURS)]
 
 
-def _objects(
+def _object(
     objects: Mapping[str, Any], k: int, classes: Sequence[str], skeleton: Sequence[tuple[int, int]], dashed: bool,
     unit: float,
 ) -> str:  # fmt: skip

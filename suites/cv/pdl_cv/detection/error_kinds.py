@@ -38,6 +38,7 @@ class ErrorKinds:
     detections  kind of each detection, in order of images and descending score: int8 [D], the place in `KINDS`; -1
                 where it is right or not counted
     images      the image of each: int64 [D]
+    found       of each, the row of the annotation that it finds, -1 where it is wrong: int64 [D]
     missed      bool [G], of annotations in order of images
     """
 
@@ -46,6 +47,7 @@ class ErrorKinds:
     ap50: float
     detections: Array
     images: Array
+    found: Array
     missed: Array
 
 
@@ -57,6 +59,8 @@ def error_kinds(seen: Seen, classes: int) -> ErrorKinds:
     verdict = at_half(seen, classes, order, rows, took)
     wrong = np.zeros(len(seen.scores), np.bool_)
     wrong[verdict.order] = ~verdict.right
+    finds = np.full(len(seen.scores), -1)
+    finds[rows] = np.where((took >= 0) & ~seen.ignored[took], took, -1)
     done = np.zeros(len(seen.truth), np.bool_)
     done[took[took >= 0]] = True
     same, nearest = _best(seen, seen.same)
@@ -79,7 +83,7 @@ def error_kinds(seen: Seen, classes: int) -> ErrorKinds:
     cost = {
         kind: max(_mean(made) - now, 0.0) for kind, made in _mended(seen, verdict, kinds, goal, done, counts["missed"])
     }
-    return ErrorKinds(counts, {kind: cost[kind] for kind in KINDS}, now, kinds, seen.images, missed)
+    return ErrorKinds(counts, {kind: cost[kind] for kind in KINDS}, now, kinds, seen.images, finds, missed)
 
 
 def _best(seen: Seen, which: Array) -> tuple[Array, Array]:

@@ -82,7 +82,7 @@ def training_batch(samples: Sequence[Sample]) -> Batch:
 def evaluation_batch(samples: Sequence[Sample]) -> Batch:
     """The same, with the annotations of the original images and the frames of the prepared ones."""
     batch = training_batch(samples)
-    batch["original"] = [sample["original"] for sample in samples]
+    batch["original"] = [{**sample["original"], "index": sample["index"]} for sample in samples]
     batch["frame"] = [frame_of(sample["points"], sample["original"]["size"]) for sample in samples]
     return batch
 

@@ -71,6 +71,9 @@ class AveragePrecision(Metric):
               it covers most; difficult ones (and crowds) count neither way. "voc07": precision at 11 recalls
     iou       of VOC's protocols
 
+    Attributes, for drawings: samples, the numbers of the images in their data set ("index" of annotations; by default
+    in the order of updates); boxes, of each the boxes found as float32 [D, 4], best first.
+
     Equal to pycocotools, with NaN where that has -1; VOC's overlap is at least `iou`, as in its development kit. Of
     detections with equal scores the one that was given first comes first. Of an image scores, areas and overlaps of at
     least 0.1 are kept, and no masks.
@@ -89,6 +92,8 @@ class AveragePrecision(Metric):
         if protocol not in ("coco", "voc", "voc07"):
             raise UsageError(f"{type(self).__name__}: protocol={protocol!r} is none of coco, voc, voc07")
         self.classes, self.protocol, self.iou = list(classes), protocol, iou
+        self.samples: list[int] = []
+        self.boxes: list[Array] = []
         self._growing = Growing()
         self._done: tuple[Seen, Accumulated | None, Judged] | None = None
 
@@ -129,6 +134,10 @@ class AveragePrecision(Metric):
         crowd = _marked(known, "crowd")
         ignored = crowd | _marked(known, "difficult") | self.uncounted(known)
         sizes = np.asarray(known.get("area", sizes), np.float64)
+        self.samples.append(int(known.get("index", image)))
+        self.boxes.append(
+            np.asarray(found["boxes"] if "boxes" in found else np.zeros((len(scores), 4)), np.float32)[best]
+        )
         detected = scores[best], labels[best], areas[best], ranks
         self._growing.add(detected, (truth, sizes, ignored, crowd), overlaps[best], min(LEAST, self.iou))
 
@@ -197,6 +206,11 @@ class AveragePrecision(Metric):
         """Precision and recall of each class over all scores, at IoU 0.5 (of VOC's protocols at theirs)."""
         seen, _, verdict = self._results
         return [curve(name, seen, verdict, label) for label, name in enumerate(self.classes)]
+
+    @property
+    def seen(self) -> Seen:
+        """All detections and annotations, in order of images."""
+        return self._results[0]
 
     def errors(self) -> ErrorKinds:
         """Errors at IoU 0.5, sorted into kinds, and what each kind costs."""

@@ -23,6 +23,7 @@ from pdl_cv.detection.deploy import DetectionDeployer
 from pdl_cv.detection.loader import detection_loader
 from pdl_cv.detection.metrics import BoxAP, Protocol, Shown
 from pdl_cv.detection.preview import DetectionPreviewer
+from pdl_cv.detection.report import DetectionReporter
 from pdl_cv.models.detector import Detections, Detector, Share, Targets
 
 
@@ -174,6 +175,9 @@ class Detection(Task):
         return check_recipe(recipe, progress)
 
     # -- what a task hands over ----------------------------------------------------------------------------------------
+    def reporter(self) -> DetectionReporter:
+        return DetectionReporter(self)
+
     def previewer(self, recipe: Recipe) -> DetectionPreviewer:
         return DetectionPreviewer(self, recipe)
 
