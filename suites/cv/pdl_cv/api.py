@@ -3,4 +3,5 @@
 from pdl_cv.classification import Classification
 from pdl_cv.detection import Detection
 from pdl_cv.instance import InstanceSegmentation
+from pdl_cv.keypoints import Keypoints
 from pdl_cv.models import *

@@ -1,2 +1,1 @@
-"""Steps of bundles for images: the objects
-found on one. They need NumPy, `pdl.runtime`, and OpenCV when they are called."""
+"""Steps of bundles for images. They need NumPy, `pdl.runtime`, and OpenCV when they are called."""

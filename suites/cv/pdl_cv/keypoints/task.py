@@ -1,0 +1,209 @@
+"""The keypoints task: what the trainer calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl.data import DataLoader, Fault
+from pdl.data.pipeline import prepares
+from pdl.errors import ConfigError, DataError, ShapeError, listed
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.tensor import no_grad
+from pdl.train import Deployed, Loss, Metric, Recipe, Task
+from pdl.train.task import first_samples
+from pdl_cv.detection.check import check_recipe
+from pdl_cv.keypoints.baselines import baselines
+from pdl_cv.keypoints.deploy import KeypointDeployer
+from pdl_cv.keypoints.flips import Flipped
+from pdl_cv.keypoints.loader import Instances, annotation_of, described, keypoint_loader, spans
+from pdl_cv.keypoints.losses import heatmap_loss
+from pdl_cv.keypoints.metrics import PCK
+from pdl_cv.steps.keypoints import peaks
+
+Pairs = Sequence[Sequence[Annotated[int, Range(0)]]]
+
+
+class Keypoints(Task):
+    """Named points of each object, such as the joints of a person, by heatmaps of the part of an image around it
+    (top-down; Xiao et al., arXiv 1804.06208). Models give heatmaps [N, h, w, num_keypoints] of images [N, H, W, 3].
+
+    names       of the points; by default the data set's
+    flip_pairs  points (from 0) that change places when the image is mirrored; by default the data set's
+    skeleton    points that lines join in drawings; by default the data set's
+    whole       learn from whole images, each of one object, and not from what is around boxes; by default so where
+                nobody drew boxes: all are the spans of points
+    margin      how many times larger than its box the part around an object is, before it gets the proportions of the
+                net's input
+    sigma       of the Gaussians that heatmaps are taught, in their cells
+    refine      how points between the cells are found: none, quarter (of a cell to the higher neighbour) or dark (arXiv
+                1910.06278)
+    flip_test   average each image's heatmaps with those of its mirror image, in evaluation, answers and bundles; twice
+                the time
+    score       from which on points are drawn
+    reference   two points whose distance is the size of an object, of which PCK allows a share; by default the torso,
+    left
+                shoulder to right hip, where points are called so, else "box": the longer side of the points' span
+
+    Samples are {"image": [H, W, 3], "boxes": float32 [n, 4], "keypoints": float32 [n, P, 3]} (x, y, visibility, 0 of
+    points that are not known).
+    """
+
+    monitor = "val/pck@0.2"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        names: Sequence[str] | None = None,
+        flip_pairs: Pairs | None = None,
+        skeleton: Pairs | None = None,
+        whole: bool | None = None,
+        margin: Annotated[float, Range(1, 10)] = 1.25,
+        sigma: Annotated[float, Range(above=0)] = 2.0,
+        refine: Literal["none", "quarter", "dark"] = "dark",
+        flip_test: bool = False,
+        score: Annotated[float, Range(0, 1)] = 0.2,
+        reference: Sequence[str] | Literal["box"] | None = None,
+    ) -> None:
+        self.names, self.flip_pairs, self.skeleton = list(names or ()), flip_pairs, skeleton
+        self.whole, self.margin, self.sigma = whole, margin, sigma
+        self.refine, self.flip_test, self.score = refine, flip_test, score
+        self.reference = reference
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        images = pdl.as_tensor(batch["image"])
+        return Loss(self._loss(model(images), images, batch), len(batch["image"]))
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        images = pdl.as_tensor(batch["image"])
+        heatmaps = self.flipping(model)(images)
+        return Loss(self._loss(heatmaps, images, batch), len(batch["image"]), (heatmaps,))
+
+    def _loss(self, heatmaps: pdl.Tensor, images: pdl.Tensor, batch: Any) -> pdl.Tensor:
+        stride = images.shape[1] / heatmaps.shape[1]
+        return heatmap_loss(heatmaps, pdl.as_tensor(batch["keypoints"]), stride=stride, sigma=self.sigma)
+
+    def flipping(self, model: Module) -> Module:
+        """The model, with its mirror image if that is wanted; a bundle has its own."""
+        wanted = self.flip_test and not isinstance(model, Deployed)
+        return Flipped(model, self.flip_pairs or (), len(self.names)) if wanted else model
+
+    def metrics(self) -> dict[str, Metric]:
+        length: Any = self.reference if isinstance(self.reference, str) else tuple(self.reference or torso(self.names))
+        return {f"pck@{share}": PCK(self.names, threshold=share, reference=length or "box") for share in (0.2, 0.1)}
+
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        (heatmaps,) = loss.outputs
+        found = self.found(np.asarray(heatmaps.numpy() if hasattr(heatmaps, "numpy") else heatmaps), batch)
+        truth = np.stack([original["keypoints"] for original in batch["original"]])
+        for metric in metrics.values():
+            metric.update(found, truth)
+
+    def found(self, heatmaps: np.ndarray, batch: Any) -> np.ndarray:
+        """float64 [N, P, 3] of an evaluated batch: x and y in the images of its objects, and the scores."""
+        height, width = batch["image"].shape[1:3]
+        points = peaks(heatmaps, refine=self.refine, sigma=self.sigma)
+        points[..., 0] *= width / heatmaps.shape[2]
+        points[..., 1] *= height / heatmaps.shape[1]
+        for each, back in zip(points, batch["back"], strict=True):
+            each[:, :2] = each[:, :2] @ back[:, :2].T + back[:, 2]
+        return points
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> DataLoader:
+        instances = self.instances(dataset, recipe)
+        return keypoint_loader(instances, recipe.data, training=training, seed=seed)
+
+    def instances(self, dataset: Any, recipe: Recipe) -> Instances:
+        """The objects of a data set, cut out with the proportions of the net's input."""
+        image = prepares(recipe.data.transforms(training=False))(np.zeros((64, 64, 3), np.uint8))["image"]
+        made = Instances(dataset, aspect=image.shape[1] / image.shape[0], margin=None if self.whole else self.margin)
+        made.flip_pairs = np.asarray(self.flip_pairs or (), np.int64).reshape(-1, 2)
+        return made
+
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        """Agree on names, on which points are left and right of each other, and on what is cut out."""
+        for split, dataset in datasets.items():
+            names = [str(name) for name in described(dataset, "keypoint_names")]
+            if not self.names:
+                count = annotation_of(dataset, 0)["keypoints"].shape[1] if not names else 0
+                self.names = names or [str(i) for i in range(count)]
+            if names and names != self.names:
+                raise DataError(
+                    f"data.{split}: has {len(names)} points ({listed(names)}), expected {len(self.names)} "
+                    f"({listed(self.names)}); all splits need one list"
+                )
+            if self.flip_pairs is None:
+                self.flip_pairs = [[int(a), int(b)] for a, b in described(dataset, "flip_pairs")]
+            if self.skeleton is None:
+                self.skeleton = [[int(a), int(b)] for a, b in described(dataset, "skeleton")]
+            if self.whole is None:
+                self.whole = spans(dataset)
+
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {"num_keypoints": len(self.names)}
+
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        """Run one object of each split through its transforms and the model."""
+        for split, dataset in datasets.items():
+            training = split == "train"
+            loader = self.loader(first_samples(dataset, 1), recipe, training=training, seed=0)
+            loader.workers, loader.drop_last = 0, False
+            batch = next(iter(loader), None)
+            if batch is not None:  # else an unreadable first image, with on_error=skip
+                source = f"data.{split} after data.transforms.{'train' if training else 'eval'}"
+                self._fits(model, batch["image"], source, recipe)
+
+    def _fits(self, model: Module, images: Any, source: str, recipe: Recipe) -> None:
+        if images.dtype.kind != "f":
+            raise ConfigError(
+                f"{source} gives {images.dtype} images; add pdl.data.transforms.Normalize or ToFloat to the list"
+            )
+        name, training = recipe.model.target, model.training
+        model.eval()
+        try:
+            with no_grad():
+                shape = model(pdl.as_tensor(images)).shape
+        except ShapeError as error:
+            raise ConfigError(
+                f"model: {name} does not take the images of {source}, shape {images.shape[1:]}: {error}"
+            ) from error
+        model.train(training)
+        if len(shape) != 4 or shape[-1] != len(self.names):
+            raise ConfigError(
+                f"model: {name} gives outputs of shape {shape}, but the data has {len(self.names)} points "
+                f"({listed(self.names)}); set model.num_keypoints={len(self.names)}, or leave it out"
+            )
+
+    def learned_config(self) -> dict[str, Any]:
+        pairs = {name: [list(pair) for pair in getattr(self, name) or ()] for name in ("flip_pairs", "skeleton")}
+        return {"names": self.names, **pairs, "whole": self.whole}
+
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
+        return check_recipe(recipe, progress)
+
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The mean pose."""
+        train, test = (self.instances(datasets[each], recipe) for each in ("train", split))
+        return baselines(train, test, self.metrics)
+
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> KeypointDeployer:
+        return KeypointDeployer(self, recipe)
+
+
+def torso(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of the left shoulder and the right hip, however they are written (left_shoulder, lshoulder,
+    shoulder_l); () where there are none."""
+    plain = {"".join(c for c in name.lower() if c.isalnum()): name for name in names}
+    found = []
+    for side, part in (("left", "shoulder"), ("right", "hip")):
+        words = (f"{side}{part}", f"{side[0]}{part}", f"{part}{side}", f"{part}{side[0]}")
+        found += [plain[word] for word in words if word in plain][:1]
+    return tuple(found) if len(found) == 2 else ()
