@@ -23,6 +23,7 @@ from pdl.ops.cross_entropy import *
 from pdl.ops.csr import *
 from pdl.ops.ctc import *
 from pdl.ops.decompose import *
+from pdl.ops.deform import *
 from pdl.ops.distance import *
 from pdl.ops.dropout import *
 from pdl.ops.dtypes import *

@@ -223,9 +223,14 @@ def _conv(
     stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
 ) -> Tensor:  # fmt: skip
     tensors = as_tensors(x, w) if b is None else as_tensors(x, w, b)
+    return cast(Tensor, apply(conv_op(rank, tensors[1].shape, stride, padding, dilation, groups), *tensors))
+
+
+def conv_op(rank: int, w: tuple[int, ...], stride: Sizes, padding: Padding, dilation: Sizes, groups: int) -> Conv:
+    """The convolution with weights of the shape w and these arguments."""
     window = (stride, padding, dilation)
     plain = tuple(v if isinstance(v, int | np.integer | str) else tuple(map(_hashable, v)) for v in window)
-    return cast(Tensor, apply(_conv_op(rank, tensors[1].shape, *plain, groups), *tensors))
+    return _conv_op(rank, w, *plain, groups)
 
 
 def _hashable(entry: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import pdl
 from pdl.onnx import load_model
 from pdl.onnx.reader import read
 from pdl.runtime import Session
@@ -92,3 +93,21 @@ def test_the_same_boxes_are_kept_in_the_same_order(case):
         names.append("low")
     data = model([node("NonMaxSuppression", names, ["y"], center_point_box=case // 2 % 2)], ports, ["y"])
     assert_array_equal(read(data).graph.run(feed)["y"], theirs(data, feed))
+
+
+def test_deformable_convolutions_of_any_size_are_one_program():
+    channels = {"x": 4, "o": 36, "m": 18}
+    made = node("DeformConv", ["x", "w", "o", "b", "m"], ["y"], pads=[1, 1, 1, 1], group=2, offset_group=2)
+    ports = [port(k, ["n", c, "h", "w"]) for k, c in channels.items()]
+    w, b = R.standard_normal((6, 2, 3, 3)).astype(np.float32), R.standard_normal(6).astype(np.float32)
+    imported = load_model(model([made], ports, ["y"], {"w": w, "b": b}, opset=19))
+    assert imported.program is not None, imported.notes
+    session = Session.of(imported.program)
+    for n, height, width in ((1, 4, 5), (2, 7, 3)):
+        feed = {
+            k: R.standard_normal((n, c, height, width)).astype(np.float32)
+            for k, c in zip("xom", (4, 36, 18), strict=True)
+        }
+        x, offset, mask = (np.moveaxis(feed[k], 1, -1) for k in "xom")
+        want = pdl.deform_conv2d(x, offset, w.transpose(2, 3, 1, 0), b, mask=mask, padding=1, groups=2).numpy()
+        assert_allclose(next(iter(session.run(feed).values())), np.moveaxis(want, -1, 1), rtol=1e-4, atol=1e-5)

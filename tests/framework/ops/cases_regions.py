@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import pdl
 from pdl.ops.regions import affine_grid, grid_sample, roi_align
 
 from .case import Case, f
@@ -95,7 +96,37 @@ def roi_ref(x, rois, index, size, ratio=0, scale=1.0, half_pixel=True, mode="avg
     return y
 
 
+def deform_ref(x, offset, w, b=None, mask=None, stride=1, padding=0, dilation=1, groups=1):
+    """Every tap of every cell, one by one."""
+    (kh, kw, each, o), (n, rows, columns, _), c = w.shape, offset.shape, x.shape[3]
+    blocks = offset.shape[3] // (2 * kh * kw)
+    y = np.zeros((n, rows, columns, o))
+    for m, i, j, u, v, ch in np.ndindex(n, rows, columns, kh, kw, c):
+        at = ch // (c // blocks) * kh * kw + u * kw + v
+        row = i * stride - padding + u * dilation + offset[m, i, j, 2 * at]
+        column = j * stride - padding + v * dilation + offset[m, i, j, 2 * at + 1]
+        value = sum(
+            x[m, p, q, ch] * max(0, 1 - abs(row - p)) * max(0, 1 - abs(column - q))
+            for p in range(x.shape[1])
+            for q in range(x.shape[2])
+        )
+        group, share = ch // each, o // groups
+        mine = slice(group * share, (group + 1) * share)
+        y[m, i, j, mine] += value * (1 if mask is None else mask[m, i, j, at]) * w[u, v, ch % each, mine]
+    return y if b is None else y + b
+
+
+def deform_conv2d(x, offset, w, b, mask, **how):
+    return pdl.deform_conv2d(x, offset, w, b, mask=mask, **how)
+
+
 R = np.random.default_rng(3)
+
+
+def drawn(*shape):
+    return R.uniform(-1, 1, shape)
+
+
 GRID = R.uniform(-1.4, 1.4, (2, 3, 2, 2))
 CORNER = R.uniform(-1, 5, (4, 2))
 ROIS = np.concatenate([CORNER, CORNER + R.uniform(0.5, 6, (4, 2))], axis=1)
@@ -139,6 +170,12 @@ CASES = [
         for half in (False, True)
         for mode in ("avg", "max")
     ],
+    Case(deform_conv2d, [drawn(2, 4, 5, 4), 2 * drawn(2, 4, 5, 36), drawn(3, 3, 4, 3), drawn(3), drawn(2, 4, 5, 18)],
+         deform_ref, {"padding": 1}, bf16=None, why=MOVED),
+    Case(deform_conv2d, [drawn(1, 5, 4, 4), drawn(1, 2, 2, 24), drawn(3, 2, 2, 4), None, None], deform_ref,
+         {"stride": 2, "groups": 2}, bf16=None, why=MOVED),
+    Case(deform_conv2d, [drawn(1, 5, 6, 2), drawn(1, 3, 4, 8), drawn(2, 2, 2, 3), drawn(3), None], deform_ref,
+         {"dilation": 2}, bf16=None, why=MOVED),
     Case(roi_align, [R.uniform(-1, 1, (2, 9, 7, 70)), WIDE, IMAGES[:2]], roi_ref, {"size": (3, 2)}, grad=(), bf16=None,
          why=MOVED),
     Case(roi_align, [R.uniform(-1, 1, (2, 5, 6, 3)), ROIS, NOWHERE], roi_ref, {"size": (2, 2)}, grad=(0,), bf16=None,

@@ -117,6 +117,14 @@ def test_a_program_serves_any_number_of_images(opset: int, tmp_path: Path) -> No
                 assert_array_equal(y, expected)
 
 
+IMAGE = np.zeros((1, 4, 5, 3))
+
+
+def deformed(offset: tuple[int, ...] = (1, 4, 5, 18), mask: tuple[int, ...] = (1, 4, 5, 9)) -> pdl.Tensor:
+    weights = np.zeros((3, 3, 3, 2))
+    return pdl.deform_conv2d(IMAGE, np.zeros(offset), weights, mask=np.zeros(mask), padding=1)
+
+
 REFUSED: list[tuple[Callable[[], Any], type[PdlError], str]] = [
     (lambda: pdl.box_iou(np.zeros((2, 5)), np.zeros((2, 4))), ShapeError, r"a \(2, 5\) and b \(2, 4\); expected"),
     (lambda: pdl.box_iou(np.zeros((2, 4)), np.zeros((2, 4)), kind="eiou"), UsageError, "none of iou, giou, diou, ciou"),
@@ -125,6 +133,27 @@ REFUSED: list[tuple[Callable[[], Any], type[PdlError], str]] = [
     (lambda: pdl.nms(np.zeros((2, 4)), np.zeros(2), iou_threshold=1.5), UsageError, "iou_threshold is 1.5"),
     (lambda: pdl.select_boxes(np.zeros((1, 2, 4)), np.zeros((1, 3, 2))), ShapeError, r"scores \(1, 3, 2\)"),
     (lambda: pdl.select_boxes(np.zeros((1, 2, 4)), np.zeros((1, 2, 2)), most=0), UsageError, "most is 0"),
+    (
+        lambda: pdl.roi_align(IMAGE, np.zeros((2, 4)), np.array([0, 1]), size=(2, 2)),
+        ShapeError,
+        "region 1 lies on image 1",
+    ),
+    (
+        lambda: pdl.roi_align(IMAGE, np.zeros((1, 4)), np.array([0]), size=(2, 2), mode="sum"),
+        UsageError,
+        "'avg' or 'max'",
+    ),
+    (
+        lambda: deformed(offset=(1, 4, 5, 20)),
+        ShapeError,
+        r"offset \(1, 4, 5, 20\); expected \(1, 4, 5\) and 18 numbers",
+    ),
+    (
+        lambda: deformed(offset=(1, 4, 4, 18)),
+        ShapeError,
+        r"offset \(1, 4, 4, 18\); expected \(1, 4, 5\) and 18 numbers",
+    ),
+    (lambda: deformed(mask=(1, 4, 5, 18)), ShapeError, r"mask \(1, 4, 5, 18\); expected \(1, 4, 5, 9\)"),
 ]
 
 

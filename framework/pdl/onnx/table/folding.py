@@ -90,51 +90,24 @@ def _center_crop_pad(ctx: Context, x: Any, shape: Any, *, axes: Any = None) -> A
 
 
 @onnx_op("DeformConv", since=19)
-@computed
+@in_single
 def _deform_conv(
     ctx: Context, x: Any, w: Any, offset: Any, b: Any = None, mask: Any = None, *, dilations: Any = None,
     group: int = 1, kernel_shape: Any = None, offset_group: int = 1, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """Convolution over two axes whose taps are moved by offsets and read bilinearly (Dai et al., arXiv 1703.06211)."""
-    name = ctx.node.label()
-    if x.ndim != 4:
-        raise UsageError(f"{name}: x {x.shape}; two spatial axes are supported")
+    if len(x.shape) != 4:
+        raise UsageError(f"{ctx.node.label()}: x {tuple(x.shape)}; two spatial axes are supported")
     kernel, stride, dilation = w.shape[2:], each(strides, 2), each(dilations, 2)
     pad = padding("NOTSET", pads, x.shape[2:], kernel, stride, dilation)
-    n, c = x.shape[:2]
-    out, taps = offset.shape[2:], kernel[0] * kernel[1]
-    if offset.shape[1] != offset_group * taps * 2 or c % offset_group or c != w.shape[1] * group:
-        raise ShapeError(f"{name}: x {x.shape}, w {w.shape}, offset {offset.shape}, {group} and {offset_group} groups")
-    moves = offset.astype(np.float64).reshape(n, offset_group, taps, 2, *out)
-    weight = np.ones((n, offset_group, taps, *out)) if mask is None else mask.reshape(n, offset_group, taps, *out)
-    columns = np.empty((n, c, taps, *out))
-    share = c // offset_group
-    for tap, (i, j) in enumerate(itertools.product(range(kernel[0]), range(kernel[1]))):
-        check_time()
-        row = np.arange(out[0])[:, None] * stride[0] - pad[0][0] + i * dilation[0] + moves[:, :, tap, 0]
-        column = np.arange(out[1]) * stride[1] - pad[1][0] + j * dilation[1] + moves[:, :, tap, 1]
-        for g in range(offset_group):
-            part = _bilinear(x[:, g * share : (g + 1) * share].astype(np.float64), row[:, g], column[:, g])
-            columns[:, g * share : (g + 1) * share, tap] = part * weight[:, None, g, tap]
-    grouped = columns.reshape(n, group, -1, *out)
-    weights = w.astype(np.float64).reshape(group, w.shape[0] // group, -1)
-    y = np.einsum("ngkhw,gok->ngohw", grouped, weights).reshape(n, -1, *out)
-    return (y if b is None else y + b.reshape(-1, 1, 1)).astype(x.dtype)
-
-
-def _bilinear(x: Array, row: Array, column: Array) -> Array:
-    """x [N, C, H, W] at fractional places [N, h, w]; 0 outside."""
-    height, width = x.shape[2:]
-    batch = np.arange(len(x))[:, None, None]
-    top, left = np.floor(row), np.floor(column)
-    made: Any = 0
-    for i, j in itertools.product((0, 1), (0, 1)):
-        r, c = top + i, left + j
-        weight = (1 - np.abs(row - r)) * (1 - np.abs(column - c))
-        weight = weight * ((r >= 0) & (r < height) & (c >= 0) & (c < width))
-        r, c = (np.clip(v, 0, n - 1).astype(np.int64) for v, n in ((r, height), (c, width)))
-        made = made + np.moveaxis(x[batch, :, r, c], -1, 1) * weight[:, None]
-    return np.asarray(made)
+    if offset.shape[1] != 2 * offset_group * math.prod(kernel):
+        raise ShapeError(
+            f"{ctx.node.label()}: offset {tuple(offset.shape)} for {offset_group} groups of {tuple(kernel)}"
+        )
+    return channels_first(ops.deform_conv2d(
+        channels_last(x), channels_last(offset), ops.permute_dims(tensor(w), (2, 3, 1, 0)), b,
+        mask=None if mask is None else channels_last(mask), stride=stride, padding=pad, dilation=dilation, groups=group,
+    ))  # fmt: skip
 
 
 @onnx_op("LpPool", since=2)
