@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import cv2
 import numpy as np
 import pytest
 
+from pdl.cli import main
 from pdl.data import Dataset
 from pdl_cv.data import DetectionFolder
 from pdl_cv.detection.check import check_boxes
 from pdl_cv.detection.look_alikes import look_alikes, thumbnail
 from tests.cv.data.objects import coco
+from tests.cv.detection.test_preview import recipe
 
 H, W = 60, 80
 
@@ -165,3 +168,19 @@ def test_the_annotation_is_named(tmp_path: Path) -> None:
     faults = check_boxes({"train": DetectionFolder(tmp_path, split="train")})
     (flat,) = (each for each in faults if "no area" in each.what)
     assert flat.path == f"{page}: annotation 1"
+
+
+def test_the_command_draws_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    coco(tmp_path)
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe(tmp_path)))
+    page = tmp_path / "page.html"
+    assert main(["check", "-c", str(tmp_path / "recipe.yaml"), "--draw", str(page)]) == 0
+    said = capsys.readouterr()
+    assert "almost no objects: cat (1), dog (2)" in said.err
+    assert str(page) in said.out
+    assert page.read_text().count("<rect") == 3 * 3
+    broken = tmp_path / "annotations/instances_train2017.json"
+    broken.write_text(broken.read_text().replace("[22, 3, 16, 24]", "[22, 3, 0, 24]"))
+    assert main(["check", "-c", str(tmp_path / "recipe.yaml"), "--json"]) == 3
+    faults = json.loads(capsys.readouterr().out)["faults"]
+    assert any("has no area" in each["what"] for each in faults)
