@@ -18,6 +18,8 @@ def boxes_and_labels(rng: Any, n: int, m: int, classes: int, size: float = 64.0)
         boxes[:, rng.integers(m)] = boxes[:, rng.integers(m)]
     if rng.random() < 0.3:  # corners swapped, no area
         boxes[:, rng.integers(m)] = rng.choice([[9.0, 9.0, 3.0, 3.0], [5.0, 5.0, 5.0, 20.0]])
+    if rng.random() < 0.2:
+        boxes[:, rng.integers(m), rng.integers(4)] = rng.choice([np.nan, np.inf, -np.inf])
     return np.where(labels[..., None] < 0, rng.choice([0.0, np.nan]), boxes), labels.astype(np.int64)
 
 

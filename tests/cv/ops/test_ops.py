@@ -10,6 +10,7 @@ import pytest
 import pdl
 from pdl import threads
 from pdl.errors import PdlError, ShapeError, UsageError
+from pdl.program import Executable, trace
 from pdl.tensor import Tensor
 from pdl.testing import OpCheck, draws, forward, op_checks, op_faults
 from pdl_cv.ops import (
@@ -18,12 +19,12 @@ from pdl_cv.ops import (
     hard_negatives,
     hungarian_assign,
     max_iou_assign,
-    plain,
     sample_assigned,
     simota_assign,
     take_assigned,
     task_aligned_assign,
 )  # fmt: skip
+from tests.cv.ops import plain
 from tests.cv.ops.draws import boxes_and_labels, grid, predictions
 
 LEVELS = (8, 8.0), (4, 16.0), (2, 32.0)
@@ -193,6 +194,33 @@ def test_extremes_give_numbers() -> None:
                 assert set(np.unique(index.numpy())) <= {-1, 0, 1, 3}
     made = hungarian_assign(np.array([[[np.nan, np.inf, -np.inf], [1, 2, 3], [4, 5, np.nan]]]), np.array([[0, 0, 0]]))
     assert made.tolist() == [[2, 1, 0]] or sorted(made.numpy()[0]) == [0, 1, 2]
+
+
+VALUES: list[tuple[str, Any, list[Any], Any]] = [
+    ("label 3 of box 1 of image 0 is outside .0, 3.", lambda points, predicted, scores, boxes, labels: (
+        task_aligned_assign(points, predicted, scores, boxes, labels)[0]
+    ), [POINTS, PREDICTED, SCORES, BOXES, LABELS], np.where(LABELS == 2, 3, LABELS)),
+    ("label 3 of box 1 of image 0", lambda points, strides, predicted, scores, boxes, labels: (
+        simota_assign(points, strides, predicted, scores, boxes, labels)[0]
+    ), [POINTS, STRIDES, PREDICTED, SCORES, BOXES, LABELS], np.where(LABELS == 2, 3, LABELS)),
+    ("label 3 of box 1 of image 0", lambda index, labels: class_targets(index, labels, num_classes=3),
+     [INDEX, LABELS], np.where(LABELS == 2, 3, LABELS)),
+    ("index 3 of place 83 of image 1 is outside the 3 boxes", lambda boxes, index: take_assigned(boxes, index),
+     [BOXES, INDEX], np.append(INDEX.reshape(-1)[:-1], 3).reshape(INDEX.shape)),
+    ("index 3 of place 83 of image 1", lambda labels, index: class_targets(index, labels, num_classes=3),
+     [LABELS, INDEX], np.append(INDEX.reshape(-1)[:-1], 3).reshape(INDEX.shape)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "function", "inputs", "bad"), VALUES, ids=[text for text, *_ in VALUES])
+def test_values_that_do_not_fit_are_told_by_programs_too(text: str, function: Any, inputs: Any, bad: Any) -> None:
+    program = Executable(trace(function, *map(Tensor, inputs)))
+    assert not program.python_nodes
+    program(*inputs)
+    for run in (function, program):
+        with pytest.raises(ShapeError, match=text):
+            run(*inputs[:-1], bad)
+    np.testing.assert_array_equal(program(*inputs)[0], function(*inputs).numpy())
 
 
 def test_images_without_ground_truth_are_background() -> None:

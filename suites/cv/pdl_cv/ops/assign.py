@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias, cast
 
+import numpy as np
+from pdl.kernels.copies import contiguous
+from pdl.kernels.launch import constant
+
 from pdl.dtype import int64
 from pdl.errors import ShapeError, UsageError
 from pdl.hints import Range
+from pdl.kernels import assign as kernels
 from pdl.ops.attributes import Length, Step
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable, not_exported
 from pdl.ops.checks import check_floating, check_shapes
 from pdl.ops.segment import check_ids
 from pdl.tensor import Tensor, TensorLike, as_tensor
-from pdl_cv.ops import plain
 
 #: an intersection over union
 Share: TypeAlias = Annotated[float, Range(0, 1)]
@@ -28,6 +32,7 @@ Positive: TypeAlias = Annotated[float, Range(0, 2**16)]
 class Assignment(Op, abstract=True):
     """What ops share that assign targets: index int64 [N, A], from arrays that are brought to one floating dtype."""
 
+    native = True
     autocast = "wide"
     onnx = not_exported("targets are assigned in training only")
     vjp = not_differentiable("which ground truth a place is to find is piecewise constant")
@@ -74,10 +79,12 @@ class MaxIouAssign(Assignment):
             raise ShapeError(f"max_iou_assign: anchors {anchors.shape}; expected [A, 4] or [{n}, A, 4]")
         return Spec((n, anchors.shape[-2]), int64)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
-        outs[0][...] = plain.max_iou(
-            *ins, positive=self.positive, negative=self.negative, best=self.best, forced=self.forced
-        )
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        anchors, boxes = (contiguous(x, ins[0].dtype) for x in ins[:2])
+        kernels.max_iou(
+            outs[0], anchors, boxes, contiguous(ins[2], int64), positive=self.positive, negative=self.negative,
+            best=self.best, forced=self.forced,
+        )  # fmt: skip
 
 
 class AtssAssign(Assignment):
@@ -95,8 +102,10 @@ class AtssAssign(Assignment):
             )
         return Spec((n, anchors.shape[0]), int64)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
-        outs[0][...] = plain.atss(*ins, levels=self.levels, k=self.k)
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        anchors, boxes = (contiguous(x, ins[0].dtype) for x in ins[:2])
+        levels = constant(np.array(self.levels, np.int64))
+        kernels.atss(outs[0], anchors, boxes, contiguous(ins[2], int64), levels, self.k)
 
 
 class TaskAlignedAssign(Assignment):
@@ -111,8 +120,9 @@ class TaskAlignedAssign(Assignment):
         a = self._points("task_aligned_assign", n, points, predicted, scores)
         return Spec((n, a), int64), Spec((n, a), predicted.dtype)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
-        outs[0][...], outs[1][...] = plain.task_aligned(*ins, k=self.k, alpha=self.alpha, beta=self.beta)
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        floats = [contiguous(x, outs[1].dtype) for x in ins[:4]]
+        kernels.task_aligned(*outs, *floats, contiguous(ins[4], int64), k=self.k, alpha=self.alpha, beta=self.beta)
 
 
 class SimotaAssign(Assignment):
@@ -131,8 +141,12 @@ class SimotaAssign(Assignment):
         check_shapes("simota_assign", strides=(strides, (a,)))
         return Spec((n, a), int64), Spec((n, a), predicted.dtype)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
-        outs[0][...], outs[1][...] = plain.simota(*ins, radius=self.radius, k=self.k, weight=self.iou_weight)
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        points, strides, predicted, scores, boxes = (contiguous(x, outs[1].dtype) for x in ins[:5])
+        kernels.simota(
+            *outs, points, strides, predicted, scores, boxes, contiguous(ins[5], int64), radius=self.radius, k=self.k,
+            iou_weight=self.iou_weight,
+        )  # fmt: skip
 
 
 class HungarianAssign(Assignment):
@@ -147,8 +161,8 @@ class HungarianAssign(Assignment):
             )
         return Spec(cost.shape[:2], int64)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
-        outs[0][...] = plain.hungarian(*ins)
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        kernels.hungarian(outs[0], contiguous(ins[0]), contiguous(ins[1], int64))
 
 
 # -- the public functions ----------------------------------------------------------------------------------------------

@@ -5,21 +5,24 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from pdl.kernels.copies import contiguous
+
 from pdl.dtype import float32, int64
 from pdl.errors import ShapeError
+from pdl.kernels import assign as kernels
 from pdl.ops.attributes import Length, Probability
 from pdl.ops.base import Arrays, Op, Spec, apply
 from pdl.ops.checks import check_floating, check_shapes
 from pdl.ops.dropout import check_seed
 from pdl.ops.segment import check_ids
 from pdl.tensor import Tensor, TensorLike, as_tensor
-from pdl_cv.ops import plain
 from pdl_cv.ops.assign import Assignment, Positive
 
 
 class _OfIndex(Op, abstract=True):
     """What ops share that read an assignment."""
 
+    native = True
     onnx = Assignment.onnx
     vjp = Assignment.vjp
 
@@ -40,9 +43,9 @@ class SampleAssigned(_OfIndex):
         check_seed("sample_assigned", seed)
         return Spec(self._index("sample_assigned", index), int64)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         positives = int(self.count * self.positive_share)
-        outs[0][...] = plain.sample(ins[0], int(ins[1]), self.count, positives)
+        kernels.sample(outs[0], contiguous(ins[0], int64), ins[1], count=self.count, positives=positives)
 
 
 class HardNegatives(_OfIndex):
@@ -56,12 +59,14 @@ class HardNegatives(_OfIndex):
         check_shapes("hard_negatives", loss=(loss, self._index("hard_negatives", index)))
         return Spec(index.shape, int64)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
-        outs[0][...] = plain.hard_negatives(*ins, ratio=self.ratio)
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        kernels.hard_negatives(outs[0], contiguous(ins[0]), contiguous(ins[1], int64), self.ratio)
 
 
 class TakeAssigned(_OfIndex):
     """y[n, a] = values[n, index[n, a]]; zeros where the index is negative."""
+
+    native_bf16 = True
 
     def infer(self, values: Spec, index: Spec) -> Spec:
         n, a = self._index("take_assigned", index)
@@ -70,8 +75,8 @@ class TakeAssigned(_OfIndex):
                              "[N, A]")  # fmt: skip
         return Spec((n, a, *values.shape[2:]), values.dtype)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
-        outs[0][...] = plain.take(*ins)
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        kernels.take(outs[0], contiguous(ins[0]), contiguous(ins[1], int64))
 
 
 class ClassTargets(_OfIndex):
@@ -90,8 +95,9 @@ class ClassTargets(_OfIndex):
                              "[N, A]")  # fmt: skip
         return Spec((n, a, self.num_classes), float32 if quality is None else quality.dtype)
 
-    def cpu(self, outs: Arrays, ins: Any) -> None:
-        outs[0][...] = plain.targets(ins[0], ins[1], ins[2] if len(ins) > 2 else None, self.num_classes)
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        index, labels = (contiguous(x, int64) for x in ins[:2])
+        kernels.targets(outs[0], index, labels, contiguous(ins[2]) if len(ins) > 2 else None)
 
 
 # -- the public functions ----------------------------------------------------------------------------------------------
