@@ -20,6 +20,7 @@ COLOURS = (
 SIDE = 320  # pixels of the longer side
 QUALITY = 85  # of the JPEG inside
 INK = 0.45  # of masks
+LINE, LETTER = 14, 6.0  # height of a name, and width of a letter, in pixels of the page
 
 
 def drawn(
@@ -29,25 +30,26 @@ def drawn(
     *,
     skeleton: Sequence[tuple[int, int]] = (),
     dashed: Mapping[str, Any] | None = None,
+    wide: float = 16.0,
 ) -> str:
     """An SVG of a picture uint8 [H, W, 1 or 3], made smaller where its longer side is above 320 pixels.
 
     objects   labels int [n] (-1: left out) and boxes [n, 4] in pixels of the picture; masks uint8 [n, H, W], keypoints
               [n, P, 3], scores [n] and texts (n of them, in place of names of classes) where there are some
     skeleton  pairs of keypoints that lines join
-    dashed    more objects, whose boxes are dashed
+    dashed    more objects, whose boxes are dashed and have their names below
+    wide      the longer side on the page, in rem
     """
     height, width = image.shape[:2]
-    unit = max(height, width) / SIDE
     inner = [
-        _object(each, k, classes, skeleton, each is dashed, unit)
+        _object(each, k, classes, skeleton, each is dashed, (height, width))
         for each in ([objects] if dashed is None else [dashed, objects])
         for k in _drawable(each)
     ]
     data = base64.b64encode(_jpeg(_inked(image, objects, _drawable(objects)))).decode()
-    wide = 16 * min(1.0, width / height)  # rem
+    style = f"width:{wide * min(1.0, width / height):.1f}rem"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" style="width:{wide:.1f}rem">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" style="{style}">'
         f'<image width="{width}" height="{height}" href="data:image/jpeg;base64,{data}"/>{"".join(inner)}</svg>'
     )
 
@@ -85,26 +87,45 @@ def _colour(objects: Mapping[str, Any], k: int) -> str:
 
 
 def _object(
-    objects: Mapping[str, Any], k: int, classes: Sequence[str], skeleton: Sequence[tuple[int, int]], dashed: bool,
-    unit: float,
-) -> str:  # fmt: skip
-    """One object; `unit` is a pixel of the page in pixels of the picture."""
+    objects: Mapping[str, Any],
+    k: int,
+    classes: Sequence[str],
+    skeleton: Sequence[tuple[int, int]],
+    dashed: bool,
+    size: tuple[int, int],
+) -> str:
+    """One object in a picture of this (height, width)."""
+    unit = max(size) / SIDE  # a pixel of the page in pixels of the picture
     x1, y1, x2, y2 = (float(v) for v in objects["boxes"][k])
     colour, name = _colour(objects, k), classes[int(objects["labels"][k])]
     text = objects["texts"][k] if "texts" in objects else name
     if "scores" in objects:
         text = f"{text} {float(objects['scores'][k]):.2f}"
     dash = f' stroke-dasharray="{4 * unit:.1f}"' if dashed else ""
-    place = y1 - 3 * unit if y1 > 14 * unit else y1 + 12 * unit
+    top = y2 if dashed else y1 - LINE * unit if y1 > LINE * unit else y1
     parts = [
         f'<rect x="{x1:.1f}" y="{y1:.1f}" width="{max(x2 - x1, 0):.1f}" height="{max(y2 - y1, 0):.1f}" fill="none" '
         f'stroke="{colour}" stroke-width="{2 * unit:.2f}"{dash}/>',
-        f'<text x="{max(x1, 0) + 2 * unit:.1f}" y="{place:.1f}" style="font-size:{11 * unit:.1f}px;fill:{colour};'
-        f'paint-order:stroke;stroke:#000;stroke-width:{2 * unit:.1f}px">{escape(text)}</text>',
+        _label(text, x1 - unit, top, colour, size),
     ]
     if objects.get("keypoints") is not None:
         parts.append(_points(np.asarray(objects["keypoints"][k], np.float64), skeleton, colour, unit))
     return "".join(parts)
+
+
+def _label(text: str, x: float, y: float, colour: str, size: tuple[int, int]) -> str:
+    """Text on a ground of the colour; (x, y) is the upper left corner, if that lets it stay in the picture."""
+    unit = max(size) / SIDE
+    light = np.dot([*bytes.fromhex(colour[1:])], (0.299, 0.587, 0.114)) > 140
+    ink = "#000" if light else "#fff"
+    wide, high = (LETTER * len(text) + 4) * unit, LINE * unit
+    x, y = max(min(x, size[1] - wide), 0.0), max(min(y, size[0] - high), 0.0)
+    return (
+        f'<path d="M{x:.1f} {y:.1f}h{wide:.1f}v{high:.1f}h{-wide:.1f}z" fill="{colour}" fill-opacity=".85"/>'
+        f'<text x="{x + 2 * unit:.1f}" y="{y + 0.78 * high:.1f}" textLength="{LETTER * len(text) * unit:.1f}" '
+        f'lengthAdjust="spacingAndGlyphs" style="font-size:{0.85 * high:.1f}px;fill:{ink}">'
+        f"{escape(text)}</text>"
+    )
 
 
 def _points(points: Array, skeleton: Sequence[tuple[int, int]], colour: str, unit: float) -> str:

@@ -16,6 +16,7 @@ from pdl_cv.detection.drawing import drawn
 
 BATCHES = 1  # whole batches that are shown of a training that mixes images
 MIXED = 8  # images of each
+WIDE = 12.0  # rem of an image on the page
 NOTE = "Normalize and ToFloat are undone. Objects that a transform moves out of the picture are gone."
 OBJECTS = ("boxes", "labels", "masks", "keypoints")
 
@@ -57,7 +58,7 @@ class DetectionPreviewer(Previewer):
         return f"<p>{escape(name)}</p>{charts([original, *versions])}"
 
     def _drawn(self, image: np.ndarray, objects: Mapping[str, Any]) -> str:
-        return drawn(image, objects, self.task.classes, skeleton=getattr(self.task, "skeleton", ()))
+        return drawn(image, objects, self.task.classes, skeleton=getattr(self.task, "skeleton", ()), wide=WIDE)
 
     def _seen(self, loader: DataLoader, rows: np.ndarray, epoch: int) -> dict[int, str]:
         """Index -> the picture of an epoch."""
