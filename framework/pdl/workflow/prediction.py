@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +21,14 @@ from pdl.runtime.steps import Flag
 from pdl.runtime.videos import Film, VideoWriter
 from pdl.workflow.addresses import fetched, is_address
 from pdl.workflow.locating import require_bundle
+from pdl.workflow.systems import SUFFIXES, open_file
 
 
 def open_model(
     model: str | Path, *, weights: str | None = None, timeout: float | None = None, max_memory: int | None = None
 ) -> Predictor:
-    """What answers for a run folder, a bundle, or a name of the hub, which is fetched when it is first used.
+    """What answers for a run folder, a bundle, a name of the hub, which is fetched when it is first used, or a file of
+    several that answer together (`pdl.workflow.systems`).
 
     weights      of a run: "best" or "last"; by default those its own test used
     timeout      seconds that preparing a bundle may take, and each run of it
@@ -44,6 +47,8 @@ def open_model(
         raise UsageError(f"{model}: a bundle holds one set of weights, so there is nothing to choose from")
     if is_bundle(path) and path.is_file():
         return load(path, timeout=timeout, max_memory=max_memory)
+    if path.suffix in SUFFIXES and path.is_file():
+        return open_file(path, partial(open_model, timeout=timeout, max_memory=max_memory))
     from pdl.export.from_hub import open_system
     from pdl.hub.systems import system
     from pdl.workflow.locating import located

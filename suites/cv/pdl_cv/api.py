@@ -1,5 +1,6 @@
 """The names of pdl_cv: `pdl_cv` exports all that this module imports, on first use."""
 
+from pdl_cv.cascade import Cascade
 from pdl_cv.classification import Classification
 from pdl_cv.detection import Detection
 from pdl_cv.instance import InstanceSegmentation
