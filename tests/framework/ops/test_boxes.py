@@ -45,6 +45,17 @@ def test_the_gradient_of_ciou_has_a_constant_alpha(case: int) -> None:
         assert_allclose(x.grad.numpy()[side], (high - low) / 2e-6, rtol=1e-5, atol=1e-8)
 
 
+def test_angles_in_single_precision() -> None:
+    """Boxes of all shapes, from a line to another: 1 - ciou of a box and the square in its middle."""
+    width = np.concatenate([np.geomspace(1e-6, 1e6, 4001), [0.0]])
+    boxes = np.stack([-width / 2, np.full_like(width, -0.5), width / 2, np.full_like(width, 0.5)], axis=-1)
+    square = np.array([[-0.5, -0.5, 0.5, 0.5]])
+    wide, single = (
+        pdl.box_iou(boxes.astype(t), square.astype(t), kind="ciou").numpy() for t in (np.float64, np.float32)
+    )
+    assert_allclose(single, wide, atol=1e-6)
+
+
 def test_both_sides_learn_alike() -> None:
     a, b = (pdl.tensor(drawn(5, 4), requires_grad=True) for _ in range(2))
     for kind in ("iou", "giou", "diou", "ciou"):

@@ -8,7 +8,6 @@
 namespace pdl::PDL_ISA::regions {
 
 constexpr int64_t kGrain = 16384;   // multiply-adds that a thread should at least have
-constexpr int64_t kStrip = 16;      // channels of a gradient that one thread sums
 
 // std::min and std::max would be compiled for one instruction set and linked for all.
 template <class T>
@@ -126,41 +125,64 @@ void grid_sample(T* y, const T* x, const T* grid, const GridCall& given) {
   });
 }
 
-// dx and dgrid from g [n, cells, c]: sums over points run in their order, in strips of channels, so that threads share no cell.
+// y += x * weight
+template <class T>
+PDL_INLINE void add(T* y, const T* x, T weight, int64_t n) {
+  constexpr int64_t L = kLanes<T>;
+  int64_t i = 0;
+  for (; i + L <= n; i += L) store(y + i, load(y + i) + load(x + i) * weight);
+  if (i < n) store_tail(y + i, load_tail(y + i, n - i) + load_tail(x + i, n - i) * weight, n - i);
+}
+
+// a . b
+template <class T>
+PDL_INLINE T product(const T* a, const T* b, int64_t n) {
+  constexpr int64_t L = kLanes<T>;
+  Vec<T> sum{};
+  int64_t i = 0;
+  for (; i + L <= n; i += L) sum += load(a + i) * load(b + i);
+  if (i < n) sum += load_tail(a + i, n - i) * load_tail(b + i, n - i);
+  return across_sum<T>(sum);
+}
+
+// dx and dgrid from g [n, cells, c]: sums over points run in their order, in bands of rows, so that threads share no cell.
 template <class T>
 void grid_sample_grad(T* dx, T* dgrid, const T* g, const T* x, const T* grid, const GridCall& given) {
   const GridCall call = given;
-  const int64_t image = call.h * call.w * call.c, strips = (call.c + kStrip - 1) / kStrip;
+  const int64_t image = call.h * call.w * call.c;
   parallel(call.n * call.cells, grain_of(call.c * 4 + 64), [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const Taps<T> taps = taps_of(grid + 2 * i, call);
       T across = 0, down = 0;
       for (int k = 0; k < taps.count; k++) {
         const T* from = x + i / call.cells * image + taps.cell[k] * call.c;
-        T dot = 0;
-        for (int64_t c = 0; c < call.c; c++) dot += g[i * call.c + c] * from[c];
+        const T dot = product(g + i * call.c, from, call.c);
         across += taps.across[k] * dot, down += taps.down[k] * dot;
       }
       dgrid[2 * i] = across, dgrid[2 * i + 1] = down;
     }
   });
-  parallel(call.n * strips, grain_of(call.cells * kStrip * 4), [=](int64_t begin, int64_t end) {
+  const int64_t bands = call.n == 0 ? 1 : least(call.h, (4 * num_threads() + call.n - 1) / call.n);
+  parallel(call.n * bands, grain_of(call.cells * (call.c * 4 + 64) / bands), [=](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; s++) {
-      const int64_t n = s / strips, first = s % strips * kStrip, stop = least(first + kStrip, call.c);
+      const int64_t n = s / bands, first = call.h * (s % bands) / bands * call.w, stop = call.h * (s % bands + 1) / bands * call.w;
       T* to = dx + n * image;
-      for (int64_t cell = 0; cell < call.h * call.w; cell++)
-        for (int64_t c = first; c < stop; c++) to[cell * call.c + c] = 0;
+      memset(to + first * call.c, 0, (stop - first) * call.c * sizeof(T));
       for (int64_t i = n * call.cells; i < (n + 1) * call.cells; i++) {
         const Taps<T> taps = taps_of(grid + 2 * i, call);
-        for (int k = 0; k < taps.count; k++)
-          for (int64_t c = first; c < stop; c++) to[taps.cell[k] * call.c + c] += taps.weight[k] * g[i * call.c + c];
+        for (int k = 0; k < taps.count; k++) {
+          if (taps.cell[k] < first || taps.cell[k] >= stop) continue;
+          T* at = to + taps.cell[k] * call.c;
+          const T *from = g + i * call.c, weight = taps.weight[k];
+          add(at, from, weight, call.c);
+        }
       }
     }
   });
 }
 
-// Where a region begins along the rows and the columns, the length of one of its bins, and how many samples a bin has: none where its corners are
-// swapped and the number follows from the length.
+// Where a region begins along the rows and the columns, the length of one of its bins, and how many samples a bin has: none where its corners
+// are swapped and the number follows from the length.
 struct Bins {
   double start[2], length[2];
   int64_t samples[2];
@@ -186,6 +208,18 @@ struct Bins {
     *low = static_cast<int64_t>(at), *high = least(*low + 1, size - 1);
     *above = static_cast<T>(at - static_cast<double>(*low));
     return true;
+  }
+  // The samples of a bin that lie on the image, which are neighbours: range[0] .. range[1] - 1.
+  template <class T>
+  void inside(int a, int64_t b, int64_t size, int64_t* range) const {
+    int64_t low, high;
+    T above;
+    range[0] = range[1] = 0;
+    for (int64_t k = 0; k < samples[a]; k++)
+      if (sample(a, b, k, size, &low, &high, &above)) {
+        if (range[1] == 0) range[0] = k;
+        range[1] = k + 1;
+      }
   }
 };
 
@@ -279,26 +313,28 @@ void mean_region(T* to, const T* from, const T* roi, const RoiCall& call) {
 template <class T>
 void largest_of_region(T* to, const T* from, const T* roi, const RoiCall& call) {
   const Bins bins(roi, call);
+  int64_t* inside[2];  // of each bin along an axis, the samples that lie on the image: from .. up to
+  for (int a = 0; a < 2; a++) {
+    const int64_t count = a == 0 ? call.rows : call.columns;
+    inside[a] = static_cast<int64_t*>(scratch(a == 0 ? Slot::kRegionRows : Slot::kRegionColumns, 2 * (count + 1) * sizeof(int64_t)));
+    for (int64_t b = 0; b < count; b++) bins.inside<T>(a, b, a == 0 ? call.h : call.w, inside[a] + 2 * b);
+  }
   for (int64_t i = 0; i < call.rows; i++)
     for (int64_t j = 0; j < call.columns; j++, to += call.c) {
-      bool all = bins.samples[0] * bins.samples[1] > 0;  // else samples outside count as 0
-      for (int64_t c = 0; c < call.c; c++) to[c] = -__builtin_inff();
-      for (int64_t p = 0; p < bins.samples[0]; p++)
-        for (int64_t q = 0; q < bins.samples[1]; q++) {
+      const int64_t *rows = inside[0] + 2 * i, *columns = inside[1] + 2 * j, each = bins.samples[0] * bins.samples[1];
+      const bool all = each > 0 && (rows[1] - rows[0]) * (columns[1] - columns[0]) == each;  // else samples outside count as 0
+      for (int64_t c = 0; c < call.c; c++) to[c] = all ? -__builtin_inff() : T(0);
+      for (int64_t p = rows[0]; p < rows[1]; p++)
+        for (int64_t q = columns[0]; q < columns[1]; q++) {
           int64_t top, bottom, left, right;
           T down, across;
-          if (!bins.sample(0, i, p, call.h, &top, &bottom, &down) || !bins.sample(1, j, q, call.w, &left, &right, &across)) {
-            all = false;
-            continue;
-          }
+          if (!bins.sample(0, i, p, call.h, &top, &bottom, &down) || !bins.sample(1, j, q, call.w, &left, &right, &across)) continue;
           const T *a = from + (top * call.w + left) * call.c, *b = from + (top * call.w + right) * call.c;
           const T *d = from + (bottom * call.w + left) * call.c, *e = from + (bottom * call.w + right) * call.c;
           const T wa = (1 - down) * (1 - across), wb = (1 - down) * across, wd = down * (1 - across), we = down * across;
           for (int64_t c = 0; c < call.c; c++)
             to[c] = largest(to[c], largest(largest(wa * a[c], wb * b[c]), largest(wd * d[c], we * e[c])));
         }
-      if (!all)
-        for (int64_t c = 0; c < call.c; c++) to[c] = largest(to[c], T(0));
     }
 }
 
@@ -320,7 +356,6 @@ void roi_align(T* y, const T* x, const T* rois, const int64_t* image, const RoiC
 // to [h, w, c] += what the rows [top, bottom) of the image owe to one region
 template <class T>
 void spread_region(T* to, const T* from, const T* roi, const RoiCall& call, int64_t top, int64_t bottom) {
-  constexpr int64_t L = kLanes<T>;
   const Bins bins(roi, call);
   const double ends[2] = {bins.start[0], bins.start[0] + bins.length[0] * static_cast<double>(call.rows)};
   if (largest(ends[0], ends[1]) < static_cast<double>(top - 1) || least(ends[0], ends[1]) > static_cast<double>(bottom + 1)) return;
@@ -332,9 +367,7 @@ void spread_region(T* to, const T* from, const T* roi, const RoiCall& call, int6
           for (const Tap<T>* v = columns.begin(j); v < columns.end(j); v++) {
             T* at = to + (u->cell * call.w + v->cell) * call.c;
             const T *g = from + (i * call.columns + j) * call.c, weight = u->weight * v->weight;
-            int64_t c = 0;
-            for (; c + L <= call.c; c += L) store(at + c, load(at + c) + load(g + c) * weight);
-            if (c < call.c) store_tail(at + c, load_tail(at + c, call.c - c) + load_tail(g + c, call.c - c) * weight, call.c - c);
+            add(at, g, weight, call.c);
           }
       }
   });
