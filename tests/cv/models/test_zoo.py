@@ -17,6 +17,7 @@ import pytest
 import pdl
 import pdl_cv
 from pdl import nn
+from pdl.config.signature import TARGET
 from pdl.dims import Dim
 from pdl.errors import ShapeError
 from pdl.export.bundle import to_bytes
@@ -27,6 +28,7 @@ from pdl.ops.base import Spec
 from pdl.ops.batchnorm import BatchNormEval
 from pdl.ops.norm_conv import NormConv
 from pdl.program import trace
+from pdl.suites import locate
 from tests.cv.models.published import Fact, facts, families, table
 
 ALL = facts(None)
@@ -38,16 +40,18 @@ VARIANTS = [
 F32 = np.dtype(np.float32)
 
 
-def net_class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:
-    """Class and keywords of a variant."""
-    arguments = dict(families(None)[ALL[name][0]].VARIANTS[name])
-    return getattr(pdl_cv, arguments.pop("_target_").rpartition(".")[2]), arguments
+def make(name: str, **options: Any) -> Any:
+    """A variant of the zoo; parts of it that its table names are built, but for those among the options."""
+    arguments = families(None)[ALL[name][0]].VARIANTS[name]
+    given = {key: _built(value) for key, value in arguments.items() if key != TARGET and key not in options}
+    return locate(arguments[TARGET])(**given, **options)
 
 
-def make(name: str, **options: Any) -> nn.Module:
-    """A variant of the zoo."""
-    kind, arguments = net_class(name)
-    return kind(**{**arguments, **options})
+def _built(value: Any) -> Any:
+    """What a table describes in place of a part."""
+    if not isinstance(value, dict):
+        return value
+    return locate(value[TARGET])(**{key: _built(each) for key, each in value.items() if key != TARGET})
 
 
 def small(name: str) -> tuple[nn.Module, int]:

@@ -6,10 +6,12 @@ from pdl_cv.models.alexnet import AlexNet
 from pdl_cv.models.convnext import ConvNeXt
 from pdl_cv.models.densenet import DenseNet
 from pdl_cv.models.efficientnet import EfficientNet
+from pdl_cv.models.faster_rcnn import FasterRCNN
 from pdl_cv.models.googlenet import GoogLeNet
 from pdl_cv.models.inception_v4 import InceptionV4
 from pdl_cv.models.lenet import LeNet
 from pdl_cv.models.lite_hrnet import LiteHRNet
+from pdl_cv.models.mask_rcnn import MaskRCNN
 from pdl_cv.models.mobilenet_v1 import MobileNetV1
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3
@@ -22,6 +24,7 @@ from pdl_cv.models.resnet import CifarResNet, ResNet
 from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
 from pdl_cv.models.simple_baseline import SimpleBaseline
 from pdl_cv.models.squeezenet import SqueezeNet
+from pdl_cv.models.ssd import SSD
 from pdl_cv.models.swin import SwinTransformer
 from pdl_cv.models.vgg import VGG
 from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
@@ -35,10 +38,12 @@ __all__ = [
     "DenseNet",
     "DistilledVisionTransformer",
     "EfficientNet",
+    "FasterRCNN",
     "GoogLeNet",
     "InceptionV4",
     "LeNet",
     "LiteHRNet",
+    "MaskRCNN",
     "MobileNetV1",
     "MobileNetV2",
     "MobileNetV3",
@@ -48,6 +53,7 @@ __all__ = [
     "PicoDet",
     "RepVGG",
     "ResNet",
+    "SSD",
     "ShuffleNetV2",
     "SimpleBaseline",
     "SqueezeNet",

@@ -76,6 +76,11 @@ class Selection:
         return Detections(*found[:3])
 
 
+def clipped(boxes: pdl.Tensor, size: Sequence[int]) -> pdl.Tensor:
+    """Boxes [..., 4] cut off at the edges of an image of height and width `size`."""
+    return pdl.clip(boxes, 0.0, np.array([*size[::-1], *size[::-1]], np.float32))
+
+
 class Detector(nn.Module):
     """Images [N, H, W, 3] -> `Detections`. A family defines `dense` and `loss`; one whose answers are not chosen from
     dense predictions defines `forward`.
@@ -102,6 +107,18 @@ class Detector(nn.Module):
         return self.selection(*self.dense(images))
 
 
+def without_classifier(net: nn.Module, *, last_conv: bool = False) -> nn.Module:
+    """A classification net that has lost what its head is in, and the convolution that it names in `last_conv`, unless
+    that is kept."""
+    unused = {path.partition(".")[0] for path in head_of(net)}
+    if not last_conv:
+        unused |= {getattr(net, "last_conv", "")} - {""}
+    for path in sorted(unused):
+        owner, _, last = path.rpartition(".")
+        setattr(net.get_submodule(owner), last, nn.Identity())
+    return net
+
+
 class Backbone(Features):
     """The feature maps of a classification net at some strides: x [N, H, W, C] -> a list of [N, H / s, W / s, c].
 
@@ -113,13 +130,7 @@ class Backbone(Features):
     """
 
     def __init__(self, net: nn.Module, strides: Sequence[int] = (8, 16, 32), *, last_conv: bool = False) -> None:
-        unused = {path.partition(".")[0] for path in head_of(net)}
-        if not last_conv:
-            unused |= {getattr(net, "last_conv", "")} - {""}
-        for path in sorted(unused):
-            owner, _, last = path.rpartition(".")
-            setattr(net.get_submodule(owner), last, nn.Identity())
-        super().__init__(net)
+        super().__init__(without_classifier(net, last_conv=last_conv))
         self.strides = tuple(strides)
         self._at: list[int] = []
         self.channels = self._look()

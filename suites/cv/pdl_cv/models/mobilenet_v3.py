@@ -11,7 +11,6 @@ from pdl.hints import Range
 from pdl_cv.models.blocks import ConvNorm, SqueezeExcite, chain, divisible, initialise, take_pretrained
 
 Width = Annotated[int, Range(1)]
-EPS = 1e-3  # of all norms
 
 
 class Row(NamedTuple):
@@ -67,9 +66,8 @@ SMALL = (
 class InvertedResidual(nn.Module):
     """Expand by 1 x 1, filter by depthwise, squeeze and excite, project by 1 x 1; plus x where the shapes allow."""
 
-    def __init__(self, in_channels: int, row: Row, hidden: int, out: int, momentum: float) -> None:
+    def __init__(self, in_channels: int, row: Row, hidden: int, out: int, **norm: Any) -> None:
         activation = nn.Hardswish if row.swish else nn.ReLU
-        norm: dict[str, Any] = {"eps": EPS, "momentum": momentum}
         expand = [ConvNorm(in_channels, hidden, 1, activation=activation, **norm)] if hidden != in_channels else []
         squeeze = [SqueezeExcite(hidden, divisible(hidden // 4))] if row.squeeze else []
         filtered = ConvNorm(hidden, hidden, row.kernel, stride=row.stride, groups=hidden, activation=activation, **norm)
@@ -88,8 +86,9 @@ class MobileNetV3(nn.Module):
     torchvision's: a block expands the channels that it gets, as they were rounded, and the hidden linear layer is
     never narrower than at width 1. `stride` is that of the first convolution, 2 in the paper, 1 for images of about 32
     pixels. `momentum` is that of the batch norms' running statistics: 0.01 in the paper, whose trainings take 100,000s
-    of steps; after a few hundred steps such statistics are still those of the untrained net. `pretrained`: a name of
-    the hub or a file.
+    of steps; after a few hundred steps such statistics are still those of the untrained net. `eps` is that of the
+    norms. `reduced_tail` halves the channels of the last three blocks and what follows, for detection (table 6).
+    `pretrained`: a name of the hub or a file.
     """
 
     head: ClassVar[str] = "classifier.3"
@@ -106,20 +105,24 @@ class MobileNetV3(nn.Module):
         num_classes: Width = 1000,
         dropout: Annotated[float, Range(0, below=1)] = 0.2,
         momentum: Annotated[float, Range(0, 1)] = 0.1,
+        eps: Annotated[float, Range(above=0)] = 1e-3,
+        reduced_tail: bool = False,
         pretrained: str | None = None,
     ) -> None:
-        norm: dict[str, Any] = {"eps": EPS, "momentum": momentum, "activation": nn.Hardswish}
+        norm: dict[str, Any] = {"eps": eps, "momentum": momentum}
         rows, full = LARGE if size == "large" else SMALL
+        if reduced_tail:
+            rows, full = _reduced(rows), full // 2
         before, channels = 16, divisible(16 * width)
-        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=stride, **norm)]
+        layers: list[nn.Module] = [ConvNorm(in_channels, channels, stride=stride, activation=nn.Hardswish, **norm)]
         for row in rows:
             expanded, out = divisible(row.expanded * width), divisible(row.out * width)
             if tensorflow:
                 expanded = divisible(channels * row.expanded / before)
-            layers.append(InvertedResidual(channels, row, expanded, out, momentum))
+            layers.append(InvertedResidual(channels, row, expanded, out, **norm))
             before, channels = row.out, out
         last, hidden = 6 * channels, max(full, divisible(full * width)) if tensorflow else divisible(full * width)
-        self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, **norm))
+        self.features = nn.Sequential(*layers, ConvNorm(channels, last, 1, activation=nn.Hardswish, **norm))
         self.last_conv = f"features.{len(layers)}"
         self.classifier = nn.Sequential(
             nn.Linear(last, hidden), nn.Hardswish(), nn.Dropout(dropout), nn.Linear(hidden, num_classes)
@@ -130,6 +133,13 @@ class MobileNetV3(nn.Module):
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
         return self.classifier(pdl.global_avg_pool(self.features(x)))  # type: ignore[no-any-return]
+
+
+def _reduced(rows: list[Row]) -> list[Row]:
+    """The rows, the last three with half as many channels; the first of them expands what it gets as before."""
+    *rest, first, second, third = rows
+    halved = [row._replace(expanded=row.expanded // 2, out=row.out // 2) for row in (second, third)]
+    return [*rest, first._replace(out=first.out // 2), *halved]
 
 
 TASK = "classification"

@@ -1,0 +1,134 @@
+"""Feature pyramids: what stands between a backbone's maps and the heads of a detector, and regions read from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pdl
+from pdl import nn
+from pdl_cv.models.blocks import ConvNorm
+from pdl_cv.models.detector import LOOKED_AT, without_classifier
+
+
+class FeaturePyramid(nn.Module):
+    """Maps [N, H / s, W / s, c] of ascending strides -> as many of `channels`, and `extra` ones of every second cell.
+
+    Each map is brought to `channels` by 1 x 1, added to the next coarser one, enlarged, and smoothed by 3 x 3: Lin et
+    al., Feature pyramid networks for object detection, CVPR 2017 (arXiv 1612.03144). `norm`: a batch norm behind every
+    convolution, as in Li et al., arXiv 2111.11429. Names are torchvision's.
+    """
+
+    def __init__(self, in_channels: Sequence[int], channels: int = 256, *, extra: int = 1, norm: bool = False) -> None:
+        self.channels, self.extra, self.norm = channels, extra, norm
+        self.inner_blocks = nn.ModuleList([_conv(c, channels, 1, norm) for c in in_channels])
+        self.layer_blocks = nn.ModuleList([_conv(channels, channels, 3, norm) for _ in in_channels])
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_uniform_(module.weight, 1.0)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def forward(self, maps: Sequence[pdl.Tensor]) -> list[pdl.Tensor]:
+        """Maps of ascending strides -> maps of the same and further strides."""
+        inner = [block(x) for block, x in zip(self.inner_blocks, maps, strict=True)]
+        for i in reversed(range(len(inner) - 1)):
+            inner[i] = inner[i] + pdl.resize(inner[i + 1], inner[i].shape[1:3], mode="nearest")
+        found = [block(x) for block, x in zip(self.layer_blocks, inner, strict=True)]
+        for _ in range(self.extra):
+            found.append(found[-1][:, ::2, ::2])
+        return found
+
+
+def _conv(in_channels: int, channels: int, kernel: int, norm: bool) -> nn.Module:
+    if norm:
+        return ConvNorm(in_channels, channels, kernel, activation=None)
+    return nn.Sequential(nn.Conv2d(in_channels, channels, kernel, padding=kernel // 2))
+
+
+class Taps(nn.Module):
+    """The feature maps behind some modules of a classification net: x [N, H, W, C] -> a list of [N, H / s, W / s, c].
+
+    net    its head is left out
+    after  names of the modules, in the order in which they run
+
+    strides   of the maps
+    channels  of each
+    """
+
+    def __init__(self, net: nn.Module, after: tuple[str, ...]) -> None:
+        self.net = without_classifier(net, last_conv=True)
+        self._maps: list[pdl.Tensor] = []
+        for path in after:
+            net.get_submodule(path).register_forward_hook(self._keep)
+        training = net.training
+        self.eval()
+        with pdl.no_grad():
+            maps = self.forward(pdl.zeros(1, LOOKED_AT, LOOKED_AT, 3))
+        self.train(training)
+        self.strides = tuple(LOOKED_AT // each.shape[1] for each in maps)
+        self.channels = tuple(each.shape[3] for each in maps)
+
+    def _keep(self, module: nn.Module, args: Any, output: Any) -> None:
+        self._maps.append(output)
+
+    def forward(self, x: pdl.Tensor) -> list[pdl.Tensor]:
+        """x [N, H, W, C] -> the maps."""
+        self._maps = []
+        self.net(x)
+        maps, self._maps = self._maps, []
+        return maps
+
+
+def pyramid_level(regions: pdl.Tensor, *, strides: Sequence[int], canonical: float = 224.0) -> pdl.Tensor:
+    """Which map of a feature pyramid a region is read from.    regions [..., 4] (x1, y1, x2, y2) -> int64 [...]
+
+    k = floor(4 + log2(sqrt(width height) / canonical)), no lower than log2(strides[0]) and no higher than
+    log2(strides[-1]), counted from the first (Lin et al., arXiv 1612.03144, equation 1): a region of 224 pixels a side
+    is read from the map of stride 16.
+    """
+    lowest, highest = round(math.log2(strides[0])), round(math.log2(strides[-1]))
+    sides = pdl.maximum(regions[..., 2:] - regions[..., :2], 0.0)
+    area = pdl.maximum(sides[..., 0] * sides[..., 1], 1e-6)
+    level = pdl.floor(4 + 1e-6 + pdl.log2(pdl.sqrt(area) / canonical))
+    return pdl.clip(level, lowest, highest).astype(pdl.int64) - lowest
+
+
+def multiscale_roi_align(
+    maps: Sequence[pdl.Tensor],
+    regions: pdl.Tensor,
+    used: pdl.Tensor,
+    *,
+    strides: Sequence[int],
+    size: int,
+    ratio: int = 2,
+    canonical: float = 224.0,
+) -> pdl.Tensor:
+    """Features of regions of images, each read from the map of a pyramid that fits its size (`pyramid_level`).
+    maps [N, H / stride, W / stride, C], regions [N, R, 4] in pixels of the images -> [N R, size, size, C]
+
+    used     bool [N, R]: the other regions are zeros, and cost nothing
+    ratio    samples along each axis of a bin; 0: about one a cell
+    Coordinates are those of torchvision's nets: cells have their centres at whole numbers, and regions are at least one
+    cell wide.
+    """
+    n, r = used.shape
+    level = pdl.reshape(pyramid_level(regions, strides=strides, canonical=canonical), (n * r,))
+    image = pdl.broadcast_to(pdl.reshape(pdl.arange(n, dtype=pdl.int64), (n, 1)), (n, r))
+    image = pdl.reshape(pdl.where(used, image, -1), (n * r,))
+    rois = pdl.reshape(regions, (n * r, 4))
+    total: Any = None
+    for number, (x, stride) in enumerate(zip(maps, strides, strict=True)):
+        index = pdl.where(pdl.equal(level, number), image, -1)  # regions of -1 are zeros
+        part = pdl.roi_align(x, rois, index, size=(size, size), scale=1 / stride, ratio=ratio, half_pixel=False)
+        total = part if total is None else total + part
+    return total  # type: ignore[no-any-return]
+
+
+def rows_at(x: pdl.Tensor, index: pdl.Tensor) -> pdl.Tensor:
+    """y[n, i] = x[n, index[n, i]], zeros where the index is negative.    x [N, M, ...], index [N, I] -> [N, I, ...]"""
+    n, m = x.shape[:2]
+    first = pdl.reshape(pdl.arange(n, dtype=pdl.int64), (n, 1)) * m
+    rows = pdl.reshape(pdl.where(index < 0, -1, index + first), (index.size,))
+    return pdl.reshape(pdl.segment_take(pdl.reshape(x, (n * m, *x.shape[2:])), rows), (*index.shape, *x.shape[2:]))
