@@ -228,3 +228,14 @@ def test_sides_that_differ_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
     args.peers = ["qulacs"]
     with pytest.raises(SystemExit, match="qulacs and pdl are 2e-09 apart"):
         quantum.measured("run", 4, args, tmp_path)
+
+
+def test_rates_of_detection_data(tmp_path: Path) -> None:
+    options = ("--images", "6", "--size", "32", "--json", str(tmp_path / "x.json"))
+    command = [sys.executable, BENCH / "detection_data.py", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "x.json").read_text())
+    assert found["samples"] == 6
+    assert all(value > 0 for row in found["rates"].values() for value in row.values())
+    assert len(done.stdout.splitlines()) == 1 + len(found["rates"])
