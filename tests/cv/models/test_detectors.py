@@ -18,6 +18,8 @@ from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
 from pdl.optim import AdamW
 from pdl.program import CompiledStep
+from pdl_cv.models import yolox
+from pdl_cv.models.blocks import from_paddle
 from pdl_cv.models.detector import Backbone, Detections, Detector, Targets
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from tests.cv.models.published import facts, table
@@ -140,6 +142,23 @@ def test_a_bundle_answers_the_same(name: str) -> None:
             found = net(pdl.tensor(images))
         np.testing.assert_allclose(ours["scores"], found.scores.data, atol=2e-4)
         assert (np.sort(ours["labels"]) == np.sort(found.labels.data)).mean() > 0.95
+
+
+def test_statistics_of_paddle_s_norms() -> None:
+    state = {"a.bn.weight": 1, "a.bn._mean": 2, "a.bn._variance": 3}
+    assert from_paddle(state) == {"a.bn.weight": 1, "a.bn.running_mean": 2, "a.bn.running_var": 3}
+
+
+def test_focus_reads_blocks_of_pixels() -> None:
+    """A convolution of 6 x 6 and stride 2 is the authors' one of 3 x 3 over blocks of 2 x 2 pixels."""
+    net = make("yolox_nano", num_classes=2)
+    draw = np.random.default_rng(0)
+    image, weight = draw.standard_normal((1, 8, 12, 3)), draw.standard_normal((16, 12, 3, 3))
+    blocks = np.concatenate([image[:, i::2, j::2] for i, j in ((0, 0), (1, 0), (0, 1), (1, 1))], axis=3)
+    theirs = pdl.conv2d(pdl.tensor(blocks), pdl.tensor(weight.transpose(2, 3, 1, 0)), padding=1)
+    (ours,) = yolox.remap(net, {"backbone.backbone.stem.conv.conv.weight": weight}).values()
+    found = pdl.conv2d(pdl.tensor(image), pdl.tensor(ours), stride=2, padding=2)
+    np.testing.assert_allclose(found.data, theirs.data, atol=1e-10)
 
 
 #: steps and learning rates in which the least variants learn eight pictures

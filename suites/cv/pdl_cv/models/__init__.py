@@ -5,6 +5,7 @@ foreign checkpoints.
 from pdl_cv.models.alexnet import AlexNet
 from pdl_cv.models.convnext import ConvNeXt
 from pdl_cv.models.densenet import DenseNet
+from pdl_cv.models.detector import Backbone
 from pdl_cv.models.efficientnet import EfficientNet
 from pdl_cv.models.faster_rcnn import FasterRCNN
 from pdl_cv.models.googlenet import GoogLeNet
@@ -33,6 +34,7 @@ from pdl_cv.models.yolox import YOLOX
 
 __all__ = [
     "AlexNet",
+    "Backbone",
     "CifarResNet",
     "ConvNeXt",
     "DenseNet",

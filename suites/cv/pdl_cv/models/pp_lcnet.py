@@ -5,7 +5,7 @@ timm's (lcnet_*).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import pdl
 from pdl import nn
@@ -99,12 +99,13 @@ class PPLCNet(nn.Module):
 
     def maps(self, x: pdl.Tensor) -> list[pdl.Tensor]:
         """x [N, H, W, C] -> what each stage hands on."""
-        y, found = conv_norm(x, self.conv_stem, self.bn1, "hardswish"), []
+        y: pdl.Tensor | Raw = conv_norm(x, self.conv_stem, self.bn1, "hardswish")
+        found: list[pdl.Tensor] = []
         for stage in self.blocks:
             for block in stage:  # type: ignore[attr-defined]
                 y = block.raw(y)
-            y = finish(y)
-            found.append(y)
+            found.append(finish(cast(Raw, y)))
+            y = found[-1]
         return found
 
 

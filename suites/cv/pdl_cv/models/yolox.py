@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
+import numpy as np
+
 import pdl
 from pdl import nn
+from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.nn.fused import Raw, finish
 from pdl_cv.models.blocks import NamedConvNorm, chain, substituted, take_pretrained
@@ -32,7 +35,14 @@ def conv(in_channels: int, channels: int, kernel: int = 1, *, stride: int = 1, g
     100,000s of them.
     """
     return NamedConvNorm(
-        in_channels, channels, kernel, stride=stride, padding=kernel // 2, groups=groups, activation="silu", eps=1e-3
+        in_channels,
+        channels,
+        kernel,
+        stride=stride,
+        padding=(kernel - 1) // 2,
+        groups=groups,
+        activation="silu",
+        eps=1e-3,
     )
 
 
@@ -88,16 +98,16 @@ class CSPLayer(nn.Module):
 
 
 class Focus(nn.Module):
-    """Blocks of 2 x 2 pixels become channels, then a convolution 3 x 3."""
+    """Blocks of 2 x 2 pixels as channels, then a convolution 3 x 3; here one of 6 x 6 with stride 2, which is the same
+    and copies nothing.
+    """
 
     def __init__(self, in_channels: int, channels: int) -> None:
-        self.conv = conv(4 * in_channels, channels, 3)
+        self.conv = conv(in_channels, channels, 6, stride=2)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> [N, H / 2, W / 2, channels]."""
-        n, h, w, c = x.shape
-        blocks = pdl.permute_dims(pdl.reshape(x, (n, h // 2, 2, w // 2, 2, c)), (0, 1, 3, 4, 2, 5))
-        return self.conv(pdl.reshape(blocks, (n, h // 2, w // 2, 4 * c)))  # type: ignore[no-any-return]
+        return self.conv(x)  # type: ignore[no-any-return]
 
 
 class SPPBottleneck(nn.Module):
@@ -284,4 +294,15 @@ VARIANTS: dict[str, dict[str, Any]] = {f"yolox_{size}": {"_target_": "pdl_cv.YOL
 def remap(model: YOLOX, state: Mapping[str, Any]) -> dict[str, Any]:
     """A state dict (arrays by name) of the authors' code in pdl's names and layouts."""
     names = [(r"^backbone\.(?!backbone\.)", "neck."), (r"^backbone\.backbone\.", "backbone."), (r"^head\.", "")]
-    return nn.from_torch(model, substituted(state, names))
+    found = substituted(state, names)
+    if (stem := "backbone.stem.conv.conv.weight") in found:
+        found[stem] = _of_pixels(np.asarray(found[stem]))
+    return nn.from_torch(model, found)
+
+
+def _of_pixels(weight: Array) -> Array:
+    """The weight [O, 4 C, 3, 3] for blocks of 2 x 2 pixels, whose channels are columns of rows of C, as one for pixels,
+    [O, C, 6, 6].
+    """
+    columns_rows = weight.reshape(len(weight), 2, 2, -1, 3, 3)
+    return columns_rows.transpose(0, 3, 4, 2, 5, 1).reshape(len(weight), -1, 6, 6)
