@@ -10,8 +10,9 @@ import pytest
 
 from pdl.data.faults import DataFault
 from pdl.errors import DataError
-from pdl_cv.detection.coco_results import CocoIds, coco_results, read_results, write_results
+from pdl_cv.detection.coco_results import CocoIds, coco_results, evaluate_results, read_results, write_results
 from pdl_cv.detection.metrics import evaluate_detections
+from tests.cv.data.objects import coco
 from tests.cv.detection.test_metrics import drawn
 
 IDS = CocoIds({"a.jpg": 7, "b.jpg": 9}, {"cat": 3, "dog": 90})
@@ -74,3 +75,16 @@ def test_damaged_results(tmp_path: Path, text: str, words: str) -> None:
     path.write_text(text)
     with pytest.raises(DataFault, match=words):
         read_results(path, ["cat", "dog"], IDS)
+
+
+def test_files_are_compared(tmp_path: Path) -> None:
+    """Of two annotations of dogs one is found, the cat is; masks are boxes here."""
+    coco(tmp_path)
+    known, path = tmp_path / "annotations/instances_train2017.json", tmp_path / "out.json"
+    masks = np.zeros((2, 30, 40), np.uint8)
+    masks[0, 6:24, 4:20] = masks[1, 3:27, 22:38] = 1
+    answer = {"labels": np.array([0, 1]), "scores": np.ones(2), "masks": masks,
+              "boxes": np.array([[4, 6, 20, 24], [22, 3, 38, 27]])}  # fmt: skip
+    write_results(path, coco_results({"0.png": answer}, ["cat", "dog"], CocoIds.read(known)))
+    for kind in ("boxes", "masks"):
+        assert [row.ap for row in evaluate_results(known, path, kind=kind).table()] == [1.0, pytest.approx(51 / 101)]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pdl.errors import DataError, ShapeError, UsageError
+from pdl_cv.data.boxes import rle
 from pdl_cv.detection.metrics import BoxAP, KeypointAP, MaskAP, evaluate_detections
 from pdl_cv.detection.overlaps import COCO_SIGMAS, Runs, mask_overlaps
 
@@ -265,6 +266,25 @@ def test_masks_as_codes_and_as_arrays_give_the_same() -> None:
     crowd = np.array([False, True, False])
     union[:, 1] = a.sum((1, 2))
     np.testing.assert_allclose(mask_overlaps(Runs.of(a), Runs.of(b), crowd), both / union)
+
+
+def test_runs_of_codes_are_those_of_the_masks() -> None:
+    """Also of empty masks, full ones, and runs that go on in the next column; codes as text, as numbers, and mixed."""
+    rng = np.random.default_rng(1)
+    masks = (rng.random((12, H, W)) < rng.random((12, 1, 1))).astype(np.uint8)
+    masks[3], masks[7] = 0, 1
+    masks[5, :, :4] = masks[5, -2:] = 0
+    runs = Runs.of(masks)
+    counts = [rle.encode(mask) for mask in masks]
+    texts = [rle.to_text(each) for each in counts]
+    for given in (counts, texts, [texts[k] if k % 2 else counts[k].tolist() for k in range(12)]):
+        other = Runs.of([{"size": [H, W], "counts": each} for each in given])
+        for name in ("begin", "end", "owner", "areas", "size"):
+            np.testing.assert_array_equal(getattr(runs, name), getattr(other, name))
+    for mask, (x1, y1, x2, y2) in zip(masks, runs.bounds.tolist(), strict=True):
+        y, x = np.nonzero(mask)
+        expected = (x.min(), y.min(), x.max() + 1, y.max() + 1) if len(x) else (0, 0, 0, 0)
+        assert (x1, y1, x2, y2) == expected
 
 
 def test_similarity_of_keypoints() -> None:

@@ -13,7 +13,9 @@ import numpy as np
 from pdl.data.faults import fault, unreadable
 from pdl.errors import DataError
 from pdl.files import read_bytes, write_atomic
+from pdl_cv.data import DetectionFolder
 from pdl_cv.data.boxes import rle
+from pdl_cv.detection.metrics import AveragePrecision, Kind, evaluate_detections
 
 Array = np.ndarray[Any, Any]
 _ADVICE = "results are a list of {image_id, category_id, bbox: [x, y, width, height], score}"
@@ -122,6 +124,21 @@ def read_results(path: str | Path, classes: Sequence[str], ids: CocoIds) -> dict
             raise fault(path, f"result {number}: {said}", _ADVICE, index=number) from error
         rows[names[image]].append(made)
     return {name: _columns(each) for name, each in rows.items()}
+
+
+def evaluate_results(
+    annotations: str | Path, results: str | Path, *, kind: Kind = "boxes", **settings: Any
+) -> AveragePrecision:
+    """Compare a file of results, of whatever program, with a file of annotations: `evaluate_results(...).numbers()`.
+
+    `kind` and `settings` are those of `evaluate_detections`. No image is read.
+    """
+    known = DetectionFolder(annotations, format="coco", masks=kind == "masks", keypoints=kind == "keypoints")
+    found = read_results(results, known.classes, CocoIds.read(annotations))
+    if len(found) != len(known):
+        raise fault(annotations, f"{len(known)} images, of {len(found)} names", "give each image a name of its own")
+    truth = [known.annotation(i) for i in range(len(known))]
+    return evaluate_detections([*found.values()], truth, known.classes, kind=kind, **settings)
 
 
 def _columns(rows: list[Mapping[str, Any]]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from pdl_cv.detection.overlaps import (
 )
 
 Array = np.ndarray[Any, Any]
+Kind = Literal["boxes", "masks", "keypoints"]
 Objects = Mapping[str, Any]
 """What is in an image, found or annotated, in pixels of the original: labels int [N], boxes [N, 4] (x1, y1, x2, y2),
 masks (uint8 [N, H, W], or COCO's run-length codes), keypoints [N, P, 3]; of detections scores [N]; of annotations crowd
@@ -292,7 +293,7 @@ def evaluate_detections(
     annotations: Sequence[Objects],
     classes: Sequence[str],
     *,
-    kind: Literal["boxes", "masks", "keypoints"] = "boxes",
+    kind: Kind = "boxes",
     **settings: Any,
 ) -> AveragePrecision:
     """Compare what was found in images with what is annotated: `evaluate_detections(...).numbers()`, `.table()`,

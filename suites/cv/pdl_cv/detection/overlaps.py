@@ -83,22 +83,20 @@ class Runs:
 
     @classmethod
     def _of_codes(cls, codes: Sequence[Any]) -> Runs:
-        begin, end, owner = [], [], []
-        size: tuple[int, int] | None = None
-        for number, code in enumerate(codes):
-            height, width = (int(each) for each in code["size"])
-            size = size or (height, width)
-            if size != (height, width):
-                raise DataError(f"mask {number} has size {(height, width)}, others of its image {size}; all must agree")
-            borders = np.cumsum(_counts(code, number))
-            if len(borders) and borders[-1] != height * width:
-                raise DataError(f"mask {number}: its runs sum to {borders[-1]}, {height} x {width} are expected")
-            ends = borders[1::2]
-            begin.append(borders[::2][: len(ends)])
-            end.append(ends)
-            owner.append(np.full(len(ends), number))
-        first, last, whose = (np.concatenate([np.zeros(0, np.int64), *each]) for each in (begin, end, owner))
-        return cls._made(first, last, whose, size or (0, 0), len(codes))
+        sizes = {tuple(int(side) for side in code["size"]) for code in codes}
+        if len(sizes) > 1:
+            raise DataError(f"masks of one image have the sizes {sorted(sizes)} (height, width); all must agree")
+        height, width = sizes.pop() if sizes else (0, 0)
+        lengths, numbers = _counts(codes)
+        owner = np.repeat(np.arange(len(codes)), numbers)
+        sums = np.bincount(owner, weights=lengths, minlength=len(codes))
+        wrong = np.flatnonzero(sums != height * width)
+        if len(wrong) or (lengths < 0).any():
+            k = int(wrong[0]) if len(wrong) else int(owner[(lengths < 0).argmax()])
+            raise DataError(f"mask {k}: its runs sum to {sums[k]:.0f}, {height} x {width} are expected, none below 0")
+        ends = np.cumsum(lengths) - owner * (height * width)
+        ones = (np.arange(len(lengths)) - np.repeat(np.cumsum(numbers) - numbers, numbers)) % 2 == 1
+        return cls._made((ends - lengths)[ones], ends[ones], owner[ones], (height, width), len(codes))
 
     @classmethod
     def _made(cls, begin: Array, end: Array, owner: Array, size: tuple[int, int], count: int) -> Runs:
@@ -106,6 +104,22 @@ class Runs:
         begin, end, owner = begin[some], end[some], owner[some]
         areas = np.bincount(owner, weights=end - begin, minlength=count).astype(np.int64)
         return cls(begin, end, owner, size, areas)
+
+    @property
+    def bounds(self) -> Array:
+        """Boxes around the masks: int64 [N, 4]; zeros where a mask has no ones."""
+        boxes = np.zeros((len(self), 4), np.int64)
+        owners, first = np.unique(self.owner, return_index=True)
+        if len(owners):
+            height = max(self.size[0], 1)
+            left, right = self.begin // height, (self.end - 1) // height
+            several = left < right  # a run that goes on at the top of the next column
+            top = np.where(several, 0, self.begin % height)
+            bottom = np.where(several, height - 1, (self.end - 1) % height)
+            low = (np.minimum.reduceat(each, first) for each in (left, top))
+            high = (np.maximum.reduceat(each, first) + 1 for each in (right, bottom))
+            boxes[owners] = np.stack([*low, *high], axis=1)
+        return boxes
 
     def covered(self, number: int, places: Array) -> Array:
         """How many ones mask `number` has before each place: int64, as `places`."""
@@ -131,12 +145,17 @@ class Runs:
         return int((other.covered(0, self.end) - other.covered(0, self.begin)).sum())
 
 
-def _counts(code: Mapping[str, Any], number: int) -> Array:
-    counts = code["counts"]
-    try:
-        return rle.from_text(counts) if isinstance(counts, str | bytes) else np.asarray(counts, np.int64)
-    except ValueError as error:
-        raise DataError(f"mask {number}: its counts are no run-length code of COCO: {error}") from error
+def _counts(codes: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
+    """The counts of all codes one after another, and how many each has."""
+    given = [code["counts"] for code in codes]
+    if any(isinstance(counts, str | bytes) for counts in given):
+        texts = [each if isinstance(each, str | bytes) else rle.to_text(each) for each in given]
+        try:
+            return rle.from_texts(texts)
+        except ValueError as error:
+            raise DataError(f"the counts of masks are no run-length code of COCO: {error}") from error
+    joined = np.concatenate([np.zeros(0, np.int64), *(np.asarray(counts, np.int64) for counts in given)])
+    return joined, np.array([len(counts) for counts in given], np.int64)
 
 
 def _check_sizes(a: Runs, b: Runs) -> None:
@@ -148,9 +167,11 @@ def mask_overlaps(detected: Runs, annotated: Runs, crowd: Array) -> Array:
     """IoU of masks: float64 [D, G]; of a crowd (bool [G]) the share of the detection that lies inside."""
     _check_sizes(detected, annotated)
     both = np.zeros((len(detected), len(annotated)))
-    for column in range(len(annotated)):
-        inside = annotated.covered(column, detected.end) - annotated.covered(column, detected.begin)
-        both[:, column] = np.bincount(detected.owner, weights=inside, minlength=len(detected))
+    near = box_overlaps(detected.bounds, annotated.bounds, np.zeros(len(annotated), np.bool_)) > 0
+    for column in np.flatnonzero(near.any(axis=0)).tolist():
+        use = np.flatnonzero(near[detected.owner, column])
+        inside = annotated.covered(column, detected.end[use]) - annotated.covered(column, detected.begin[use])
+        both[:, column] = np.bincount(detected.owner[use], weights=inside, minlength=len(detected))
     return _ratio(both, detected.areas.astype(np.float64), annotated.areas.astype(np.float64), crowd)
 
 

@@ -50,21 +50,35 @@ def to_text(counts: Sequence[int] | np.ndarray) -> str:
 
 def from_text(text: str | bytes) -> np.ndarray:
     """The counts (int64) of the compressed form. ValueError for what is none."""
-    raw = np.frombuffer(text.encode("ascii") if isinstance(text, str) else text, np.uint8).astype(np.int64) - 48
+    return from_texts([text])[0]
+
+
+def from_texts(texts: Sequence[str | bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """The counts (int64) of several texts one after the other, and how many each has (int64)."""
+    parts = [text.encode("ascii") if isinstance(text, str) else text for text in texts]
+    raw = np.frombuffer(b"".join(parts), np.uint8).astype(np.int64) - 48
     if len(raw) == 0:
-        return np.empty(0, np.int64)
-    if raw.min() < 0 or raw.max() > 63 or raw[-1] & 32:
+        return np.empty(0, np.int64), np.zeros(len(parts), np.int64)
+    borders = np.cumsum([len(part) for part in parts])
+    last = (raw & 32) == 0  # of the characters of a count
+    if raw.min() < 0 or raw.max() > 63 or not last[borders[borders > 0] - 1].all():
         raise ValueError("characters that the form does not have, or cut off")
-    starts = np.flatnonzero(np.concatenate([[True], (raw[:-1] & 32) == 0]))
+    starts = np.flatnonzero(np.concatenate([[True], last[:-1]]))
     place = np.arange(len(raw)) - np.repeat(starts, np.diff(np.append(starts, len(raw))))
     if place.max() > 7:
         raise ValueError("a count of more than 40 bits")
     values = np.add.reduceat((raw & 31) << (5 * place), starts)
     ends = np.append(starts[1:], len(raw)) - 1
     values -= np.where(raw[ends] & 16, np.int64(32) << (5 * place[ends]), 0)  # the highest bit is the sign
-    values[1::2] = np.cumsum(values[1::2])
-    values[2::2] = np.cumsum(values[2::2])
-    return values
+    text = np.searchsorted(borders, starts, side="right")
+    lengths = np.bincount(text, minlength=len(parts))
+    number = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    for use in (number % 2 == 1, (number % 2 == 0) & (number > 0)):
+        counts = np.bincount(text[use], minlength=len(parts))
+        sums = np.cumsum(values[use])
+        before = np.concatenate([[0], sums])[np.cumsum(counts) - counts]
+        values[use] = sums - np.repeat(before, counts)
+    return values, lengths
 
 
 def polygon_mask(rings: Sequence[np.ndarray], height: int, width: int) -> np.ndarray:
