@@ -88,6 +88,28 @@ Scored<T>* sorted(Scored<T>* from, Scored<T>* to, int64_t n) {
   return from;
 }
 
+// Scores by descending order, sorted as far as they are asked for: most of what stands behind the last box kept never is.
+template <class T>
+class Ordered {
+ public:
+  // `room` holds n, too; `share` of them are sorted at first
+  Ordered(Scored<T>* all, Scored<T>* room, int64_t n, int64_t share) : all_(all), room_(room), n_(n), share_(share) {}
+  const Scored<T>& operator[](int64_t k) {
+    while (k >= done_) more();
+    return all_[k];
+  }
+
+ private:
+  void more() {
+    const int64_t count = least(share_, n_ - done_);
+    part(all_ + done_, n_ - done_, count);
+    if (sorted(all_ + done_, room_, count) == room_) memcpy(all_ + done_, room_, count * sizeof(Scored<T>));
+    done_ += count, share_ *= 2;
+  }
+  Scored<T>*all_, *room_;
+  int64_t n_, share_, done_ = 0;
+};
+
 // -- boxes that overlap ------------------------------------------------------------------------------------------------------------------
 template <class T>
 struct Box {
@@ -168,20 +190,16 @@ void suppress(int64_t* kept, int64_t* counts, const T* boxes, const T* scores, i
       for (int64_t i = 0; i < n; i++)
         if (score[i] > static_cast<T>(lowest) || (any_score && score[i] == score[i])) found[candidates++] = {score[i], i};
       Kept<T> held(memory, blocks, 1);
-      int64_t share = least(most, candidates) + kChunk;  // sorted at once: most of what stands behind the last one kept never is
-      for (int64_t done = 0; done < candidates && count < most; done += share, share *= 2) {
-        share = least(share, candidates - done);
-        part(found + done, candidates - done, share);
-        const Scored<T>* order = sorted(found + done, found + n, share);
-        for (int64_t k = 0; k < share && count < most; k++) {
-          const T* p = boxes + (group / kinds * n + order[k].at) * 4;
-          const Box<T> box = centred ? Box<T>{p[0] - p[2] / 2, p[1] - p[3] / 2, p[0] + p[2] / 2, p[1] + p[3] / 2}
-                                     : Box<T>{least(p[0], p[2]), least(p[1], p[3]), largest(p[0], p[2]), largest(p[1], p[3])};
-          const T area = box.area();
-          if (held.covers(box, area, 0, static_cast<T>(overlap))) continue;
-          held.add(box, area, 0);
-          kept[group * most + count++] = order[k].at;
-        }
+      Ordered<T> order(found, found + n, candidates, most + kChunk);
+      for (int64_t k = 0; k < candidates && count < most; k++) {
+        const int64_t at = order[k].at;
+        const T* p = boxes + (group / kinds * n + at) * 4;
+        const Box<T> box = centred ? Box<T>{p[0] - p[2] / 2, p[1] - p[3] / 2, p[0] + p[2] / 2, p[1] + p[3] / 2}
+                                   : Box<T>{least(p[0], p[2]), least(p[1], p[3]), largest(p[0], p[2]), largest(p[1], p[3])};
+        const T area = box.area();
+        if (held.covers(box, area, 0, static_cast<T>(overlap))) continue;
+        held.add(box, area, 0);
+        kept[group * most + count++] = at;
       }
       counts[group] = count;
     }
@@ -192,7 +210,7 @@ void suppress(int64_t* kept, int64_t* counts, const T* boxes, const T* scores, i
 // The candidates of one image, the best first.
 template <class T>
 struct Candidates {
-  const Scored<T>* order;
+  Ordered<T>& order;
   int64_t n;
   const T* boxes;
   const SelectCall& call;
@@ -332,7 +350,8 @@ void select(T* boxes, T* scores, int64_t* labels, int64_t* index, const T* from,
       for (int64_t s = image * parts; s < (image + 1) * parts; s++)
         for (int64_t k = 0; k < counts[s]; k++) order[n++] = all[s * room + k];
       if (n > count) part(order, n, count), n = count;
-      const Candidates<T> candidates{sorted(order, order + width, n), n, from + image * (call.each ? total : call.anchors) * 4, call};
+      Ordered<T> sorting(order, order + width, n, call.how == kHard || call.how == kKeepAll ? most + kChunk : n);
+      const Candidates<T> candidates{sorting, n, from + image * (call.each ? total : call.anchors) * 4, call};
       const int64_t left = choose(picked, order + 2 * width, candidates);
       for (int64_t k = 0; k < call.most; k++) {
         const int64_t to = image * call.most + k, at = k < left ? candidates.order[picked[k].at].at : -1;
