@@ -32,7 +32,9 @@ VARIANTS = [
     for name, (family, _) in FACTS.items()
 ]
 #: families whose answers are chosen from dense predictions
-DENSE = [each for each in VARIANTS if FACTS[str(each.values[0])][0] in ("picodet", "pp_yoloe", "yolov3", "yolox")]
+DENSE = [
+    each for each in VARIANTS if FACTS[str(each.values[0])][0] in ("picodet", "pp_yoloe", "rt_detr", "yolov3", "yolox")
+]
 F32 = np.dtype(np.float32)
 
 

@@ -22,6 +22,7 @@ from pdl_cv.models.pp_tinypose import PPTinyPose
 from pdl_cv.models.pp_yoloe import PPYOLOE
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
+from pdl_cv.models.rt_detr import RTDETR
 from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
 from pdl_cv.models.simple_baseline import SimpleBaseline
 from pdl_cv.models.squeezenet import SqueezeNet
@@ -53,6 +54,7 @@ __all__ = [
     "PPTinyPose",
     "PPYOLOE",
     "PicoDet",
+    "RTDETR",
     "RepVGG",
     "ResNet",
     "SSD",
