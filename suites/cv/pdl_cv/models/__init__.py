@@ -3,6 +3,7 @@ foreign checkpoints.
 """
 
 from pdl_cv.models.alexnet import AlexNet
+from pdl_cv.models.blazeface import BlazeFace
 from pdl_cv.models.convnext import ConvNeXt
 from pdl_cv.models.densenet import DenseNet
 from pdl_cv.models.detector import Backbone
@@ -35,6 +36,7 @@ from pdl_cv.models.yolox import YOLOX
 
 __all__ = [
     "AlexNet",
+    "BlazeFace",
     "Backbone",
     "CifarResNet",
     "ConvNeXt",
