@@ -145,17 +145,19 @@ int64_t simota(int64_t* index, T* iou, const T* strides, const Found<T>& found, 
   each_image(truth.n, [&](int64_t image) {
     const int64_t a = found.a;
     const std::vector<int64_t> valid = truth.valid(image);
-    const auto box_of = [&](int64_t g) { return Box<T>(truth.boxes + (image * truth.m + g) * 4); };
+    const std::vector<Box<T>> boxes = boxes_of(truth.boxes + image * truth.m * 4, truth.m);
     const int64_t* labels = truth.labels + image * truth.m;
     Candidates<T> candidates{found, reach.data(), found.scores + image * a * found.classes, static_cast<T>(weight), {}, {}, {}};
     std::vector<char> reached(static_cast<size_t>(a));
-    for (const int64_t g : valid)
-      for (int64_t j = 0; j < a; j++) reached[j] |= candidates.inside(box_of(g), j) | candidates.near(box_of(g), j);
+    for (const int64_t g : valid) {
+      const Box<T> box = boxes[g];
+      for (int64_t j = 0; j < a; j++) reached[j] |= candidates.inside(box, j) | candidates.near(box, j);
+    }
     for (int64_t j = 0; j < a; j++)
       if (reached[j]) candidates.add(j, found.boxes + (image * a + j) * 4);
     std::vector<int64_t> takers(candidates.place.size()), owner(candidates.place.size(), kBackground);
     for (const int64_t g : valid)
-      for (const Candidate<T>& each : candidates.cheapest(box_of(g), labels[g], candidates.wanted(box_of(g), k)))
+      for (const Candidate<T>& each : candidates.cheapest(boxes[g], labels[g], candidates.wanted(boxes[g], k)))
         takers[each.place]++, owner[each.place] = g;
     int64_t* own = index + image * a;
     std::fill(own, own + a, kBackground);
@@ -164,9 +166,9 @@ int64_t simota(int64_t* index, T* iou, const T* strides, const Found<T>& found, 
       if (takers[e] == 0) continue;
       T most = -std::numeric_limits<T>::infinity();
       for (size_t v = 0; takers[e] > 1 && v < valid.size(); v++)
-        if (const T value = candidates.worth(e, box_of(valid[v]), labels[valid[v]]); value > most) most = value, owner[e] = valid[v];
+        if (const T value = candidates.worth(e, boxes[valid[v]], labels[valid[v]]); value > most) most = value, owner[e] = valid[v];
       own[candidates.place[e]] = owner[e];
-      iou[image * a + candidates.place[e]] = overlap(candidates.predicted[e], box_of(owner[e]));
+      iou[image * a + candidates.place[e]] = overlap(candidates.predicted[e], boxes[owner[e]]);
     }
   });
   return 0;
