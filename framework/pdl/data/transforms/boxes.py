@@ -64,36 +64,38 @@ class RandomIoUCrop(Transform):
         if not len(sample["boxes"]):
             return sample
         while (overlap := self.overlaps[rng.integers(0, len(self.overlaps))]) < WHOLE:
-            for _ in range(self.trials):
-                window = self._window(sample["image"].shape, rng)
-                if window is None:
-                    continue
-                keep = _centres_in(sample["boxes"], window)
-                if keep.any() and _iou(sample["boxes"][keep], window).max() >= overlap:
-                    return moved(sample, window, keep=keep)
+            windows = self._windows(sample["image"].shape, rng.generator())
+            held = _centres_in(sample["boxes"], windows)
+            best = np.where(held, _iou(sample["boxes"], windows), -1.0).max(1)
+            good = np.flatnonzero(best >= overlap)
+            if len(good):
+                left, top, right, bottom = windows[good[0]].tolist()
+                return moved(sample, Cut(top, left, bottom - top, right - left), keep=held[good[0]])
         return sample
 
-    def _window(self, shape: tuple[int, ...], rng: SampleRandom) -> Cut | None:
-        """A window drawn; None where its aspect ratio is none of those."""
-        height, width = shape[:2]
-        h, w = (max(1, int(side * rng.uniform(*self.scale))) for side in (height, width))
-        if not self.ratio[0] <= w / h <= self.ratio[1]:
-            return None
-        return Cut(rng.integers(0, height - h + 1), rng.integers(0, width - w + 1), h, w)
+    def _windows(self, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
+        """int64 [t, 4]: the windows (left, top, right, bottom) of all trials whose aspect ratio is one of those, or
+        one without pixels where there are none."""
+        drawn, full = generator.uniform(size=(self.trials, 4)), np.array(shape[1::-1])
+        sides = np.maximum(1, full * (self.scale[0] + (self.scale[1] - self.scale[0]) * drawn[:, :2])).astype(np.int64)
+        low = (drawn[:, 2:] * (full - sides + 1)).astype(np.int64)
+        ratio = sides[:, 0] / sides[:, 1]
+        fits = (self.ratio[0] <= ratio) & (ratio <= self.ratio[1])
+        return np.concatenate([low, low + sides], 1)[fits] if fits.any() else np.zeros((1, 4), np.int64)
 
 
-def _centres_in(boxes: np.ndarray, window: Cut) -> np.ndarray:
-    """bool [n]: the boxes whose centres are in the window."""
-    x, y = (boxes[:, 0] + boxes[:, 2]) / 2 - window.left, (boxes[:, 1] + boxes[:, 3]) / 2 - window.top
-    return np.asarray((x > 0) & (x < window.width) & (y > 0) & (y < window.height))
+def _centres_in(boxes: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """bool [t, n]: which windows [t, 4] have the centres of which boxes [n, 4] in them."""
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    return np.asarray(((centres > windows[:, None, :2]) & (centres < windows[:, None, 2:])).all(2))
 
 
-def _iou(boxes: np.ndarray, window: Cut) -> np.ndarray:
-    """The IoU [n] of boxes [n, 4] with the window."""
-    low, high = np.array([window.left, window.top]), np.array([window.left + window.width, window.top + window.height])
-    sides = np.clip(np.minimum(boxes[:, 2:], high) - np.maximum(boxes[:, :2], low), 0, None)
-    common = sides.astype(np.float64).prod(1)
-    return np.asarray(common / (box_area(boxes) + window.width * window.height - common))
+def _iou(boxes: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """The IoU [t, n] of windows [t, 4] with boxes [n, 4]."""
+    high, low = np.minimum(boxes[:, 2:], windows[:, None, 2:]), np.maximum(boxes[:, :2], windows[:, None, :2])
+    common = np.maximum(high - low, 0).astype(np.float64).prod(2)
+    union = box_area(boxes) + box_area(windows)[:, None] - common
+    return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
 
 
 @dataclass(frozen=True)
