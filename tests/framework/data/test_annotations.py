@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pdl.data import ArrayDataset, Compose, DataLoader, Dataset, Sample, SampleRandom, Transform
 from pdl.data import transforms as T
 from pdl.data.transforms import augment
-from pdl.data.transforms.annotations import Geometric, mask_boxes
-from pdl.data.transforms.motion import Motion
+from pdl.data.transforms.annotations import Geometric
+from pdl.data.transforms.motion import Motion, Warp
+from pdl.data.transforms.pixels import affine_matrix, mask_boxes, warp
 from pdl.errors import ConfigError, UsageError
 
 HEIGHT, WIDTH = 90, 120
@@ -193,6 +194,15 @@ def test_the_image_does_not_depend_on_annotations() -> None:
                 sample = drawn(seed)
                 alone = transform({"image": sample["image"], "label": 1}, rng(seed))
                 assert (alone["image"] == transform(sample, rng(seed))["image"]).all()
+
+
+def test_parts_of_masks_are_warped_as_whole_ones() -> None:
+    for seed in range(20):
+        masks = drawn(seed)["masks"]
+        masks[0] *= seed % 2
+        matrix = affine_matrix(masks.shape[1:], angle=7 * seed, scale=0.6 + seed / 20, translate=(3.3, -4.6))
+        whole = np.stack([warp(mask[:, :, None], matrix, "nearest")[:, :, 0] for mask in masks])
+        assert (Warp(matrix).masks(masks) != whole).mean() < 2e-3  # where a pixel is as near to one as to another
 
 
 def test_what_hardly_shows_is_dropped() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pdl.data import DataFault, DataLoader, Dataset, IterableDataset, Sample, SampleRandom, Transform
 from pdl.data import transforms as T
 from pdl.data.reading import Partners, Reader
-from pdl.data.transforms.annotations import mask_boxes
+from pdl.data.transforms.pixels import mask_boxes
 from pdl.errors import ConfigError, UsageError
 
 COUNT = 20

@@ -11,7 +11,7 @@ import pytest
 
 from pdl.data import BatchRandom, SampleRandom, Transform
 from pdl.data import transforms as T
-from pdl.data.transforms import augment, colour, motion
+from pdl.data.transforms import augment, colour, pixels
 from pdl.errors import ConfigError, UsageError
 
 
@@ -136,15 +136,15 @@ def test_resized_crop_stays_in_range() -> None:
 
 def test_geometry_points() -> None:
     shape = (11, 21, 1)
-    turn = motion.affine_matrix(shape, angle=90)
+    turn = pixels.affine_matrix(shape, angle=90)
     np.testing.assert_allclose(turn @ [15, 5, 1], [10, 0], atol=1e-9)  # right of the centre goes up
-    np.testing.assert_allclose(motion.affine_matrix(shape, scale=2) @ [11, 6, 1], [12, 7], atol=1e-9)
-    np.testing.assert_allclose(motion.affine_matrix(shape, shear=(45, 0)) @ [10, 6, 1], [11, 6], atol=1e-9)
+    np.testing.assert_allclose(pixels.affine_matrix(shape, scale=2) @ [11, 6, 1], [12, 7], atol=1e-9)
+    np.testing.assert_allclose(pixels.affine_matrix(shape, shear=(45, 0)) @ [10, 6, 1], [11, 6], atol=1e-9)
     image = picture(11, 21, 1)
-    moved = motion.warp(image, motion.affine_matrix(shape, translate=(3, 2)), "nearest", (5,))
+    moved = pixels.warp(image, pixels.affine_matrix(shape, translate=(3, 2)), "nearest", (5,))
     assert (moved[2:, 3:] == image[:-2, :-3]).all()
     assert (moved[:2] == 5).all()
-    assert (motion.warp(image, motion.affine_matrix(shape)) == image).all()
+    assert (pixels.warp(image, pixels.affine_matrix(shape)) == image).all()
 
 
 def test_colour_values() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pdl.data import transforms
 from pdl.data.image import change_mode, read_image
 from pdl.data.randomness import SampleRandom
-from pdl.data.transforms.motion import resize
+from pdl.data.transforms.pixels import resize
 from pdl.errors import DataError, ShapeError, UsageError
 from pdl.kernels import image as kernels
 from pdl.runtime import images

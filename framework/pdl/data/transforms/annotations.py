@@ -17,6 +17,7 @@ from pdl.data.dataset import Sample
 from pdl.data.pipeline import Transform, annotated
 from pdl.data.randomness import SampleRandom
 from pdl.data.transforms.motion import STILL, Motion, Scaled
+from pdl.data.transforms.pixels import mask_boxes
 from pdl.errors import ConfigError, UsageError
 
 INSTANCES = ("boxes", "labels", "masks", "keypoints", "crowd", "difficult", "area")
@@ -155,18 +156,6 @@ def box_area(boxes: np.ndarray) -> np.ndarray:
     """The areas [n] of boxes [n, 4], in float64."""
     sides = np.asarray(boxes[:, 2:], np.float64) - boxes[:, :2]
     return np.asarray(sides[:, 0] * sides[:, 1])
-
-
-def mask_boxes(masks: np.ndarray) -> np.ndarray:
-    """The boxes float32 [n, 4] around the pixels of masks [n, H, W]; four zeros for a mask without any."""
-    out = np.zeros((len(masks), 4), np.float32)
-    for axis in (0, 1):  # x of columns, y of rows
-        marked: np.ndarray = np.any(masks, axis=1 + axis)
-        size = marked.shape[1]
-        first, last = marked.argmax(1), size - marked[:, ::-1].argmax(1)
-        some = marked.any(1)
-        out[some, axis], out[some, axis + 2] = first[some], last[some]
-    return out
 
 
 def by_masks(sample: Sample, *, turned: bool) -> Sample:

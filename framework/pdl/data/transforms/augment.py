@@ -34,7 +34,8 @@ from pdl.data.randomness import SampleRandom
 from pdl.data.transforms._args import Probability, fill_values, number
 from pdl.data.transforms.annotations import Geometric
 from pdl.data.transforms.colour import brightness, contrast, lookup, need_uint8, saturation, sharpness
-from pdl.data.transforms.motion import STILL, Chain, Motion, Pixels, Warp, affine_matrix
+from pdl.data.transforms.motion import STILL, Chain, Motion, Pixels, Warp
+from pdl.data.transforms.pixels import affine_matrix
 from pdl.errors import ConfigError
 from pdl.hints import Range
 

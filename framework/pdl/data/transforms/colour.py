@@ -12,7 +12,7 @@ import numpy as np
 from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
 from pdl.data.transforms._args import Probability, around_one, number, span, symmetric
-from pdl.data.transforms.motion import with_channels
+from pdl.data.transforms.pixels import with_channels
 from pdl.errors import ConfigError, UsageError
 
 _VALUES = np.arange(256, dtype=np.float64)

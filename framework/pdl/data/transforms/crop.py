@@ -13,7 +13,8 @@ from pdl.data.pipeline import ImageBatchTransform
 from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.data.transforms._args import BORDER, Border, Probability, choice, fill_values, number, padding4, size_pair, two
 from pdl.data.transforms.annotations import Geometric, check_pairs
-from pdl.data.transforms.motion import STILL, Chain, Cut, Mirrored, Motion, Padded, flip, pad_images
+from pdl.data.transforms.motion import STILL, Chain, Cut, Mirrored, Motion, Padded
+from pdl.data.transforms.pixels import flip, pad_images
 from pdl.errors import UsageError
 
 

@@ -25,7 +25,8 @@ from pdl.data.transforms._args import (
     two,
 )
 from pdl.data.transforms.annotations import Geometric
-from pdl.data.transforms.motion import STILL, Chain, Cut, Motion, Padded, Scaled, Warp, affine_matrix, resize
+from pdl.data.transforms.motion import STILL, Chain, Cut, Motion, Padded, Scaled, Warp
+from pdl.data.transforms.pixels import affine_matrix, resize
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
 from pdl.runtime.images import METHODS, letterbox_places

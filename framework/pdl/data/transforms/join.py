@@ -18,9 +18,10 @@ from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
 from pdl.data.reading import partners_of
 from pdl.data.transforms._args import Probability, fill_values, number, size_pair, span, symmetric, two
-from pdl.data.transforms.annotations import INSTANCES, MIN_VISIBLE, follow, mask_boxes, selected
+from pdl.data.transforms.annotations import INSTANCES, MIN_VISIBLE, follow, selected
 from pdl.data.transforms.boxes import need_boxes
-from pdl.data.transforms.motion import Placed, affine_matrix, draw, of_positions, placed
+from pdl.data.transforms.motion import Placed
+from pdl.data.transforms.pixels import affine_matrix, draw, mask_boxes, of_positions, placed
 from pdl.errors import UsageError
 from pdl.hints import Range
 
