@@ -70,6 +70,20 @@ def test_the_input_follows_from_pictures_and_objects(tmp_path: Path) -> None:
         assert input_side(other, 320, 20) == side
 
 
+def test_keypoints(tmp_path: Path) -> None:
+    standin.write_objects(tmp_path / "data", ["zero", "one"], splits=True)
+    written = init("cv.keypoints", data=tmp_path / "data", out=tmp_path / "r.yaml")
+    assert "4 keypoints. " in written.read_text()
+    assert "RandomHorizontalFlip" in written.read_text()
+    assert "size: [256, 192]" in written.read_text()  # digits are higher than wide
+    assert main(["check", "-c", str(written)]) == 0
+    for split in ("train", "val", "test"):
+        text = (tmp_path / f"data/{split}.json").read_text()
+        (tmp_path / f"data/{split}.json").write_text(text.replace("left_", "a").replace("right_", "b"))
+    assert "RandomHorizontalFlip" not in init(
+        "cv.keypoints", data=tmp_path / "data", out=tmp_path / "r.yaml", force=True).read_text()  # fmt: skip
+
+
 def test_nothing_is_marked(tmp_path: Path) -> None:
     objects.pictures(tmp_path, "images")
     (tmp_path / "a.csv").write_text("file,x1,y1,x2,y2,class\n" + "".join(f"{n}.png,,,,,\n" for n in range(4)))

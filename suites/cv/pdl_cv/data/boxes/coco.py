@@ -23,6 +23,8 @@ MAX_BYTES = 2 << 30
 HEAD = 1 << 16
 OTHER = ("captions_", "image_info_", "panoptic_", "stuff_")  # COCO's files of other tasks
 _KEYS = {"images", "annotations", "categories", "licenses"}
+_PLAIN = re.compile(r"\w[\w.-]*")  # a name without folders
+_SPACES = (" ", "\t", "\n", "\r")
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -167,6 +169,8 @@ class _Reader:
             if self.folder is None:
                 near = self.tree.picture(PurePosixPath(name.replace("\\", "/")).stem, self.name)
                 self.folder = "" if near is None else str(PurePosixPath(near).parent)
+        if _PLAIN.fullmatch(name):  # most are, and there may be 100,000 of them
+            return f"{self.folder}/{name}" if self.folder not in ("", ".") else name
         return self.tree.inside(name, self.folder, self.name)
 
     def _folders(self, name: str) -> Iterator[str]:
@@ -224,7 +228,7 @@ def _corners(item: Mapping[str, Any], shape: Shape | None, keypoints: list[float
         x, y, width, height = map(_number, box)
         return x, y, x + width, y + height
     if isinstance(shape, Rings):
-        xs, ys = ([v for ring in shape.flat for v in ring[axis::2]] for axis in (0, 1))
+        xs, ys = ([_number(v) for ring in shape.flat for v in ring[axis::2]] for axis in (0, 1))
     elif keypoints:
         seen = [i for i in range(0, len(keypoints), 3) if keypoints[i + 2] > 0]
         xs, ys = [keypoints[i] for i in seen], [keypoints[i + 1] for i in seen]
@@ -239,10 +243,9 @@ def _shape(found: Any, size: tuple[int, int]) -> Shape | None:
     if not found:
         return None
     if isinstance(found, list):
-        rings = [[_number(value) for value in ring] for ring in found]
-        if any(len(ring) % 2 or len(ring) < 6 for ring in rings):
+        if any(len(ring) % 2 or len(ring) < 6 for ring in found):
             raise ValueError("a polygon with fewer than three points, or an odd number of coordinates")
-        return Rings(rings)
+        return Rings(found)
     counts, (height, width) = found["counts"], found["size"]
     if (height, width) != size and 0 not in size:
         raise ValueError(f"a mask of {width} x {height} pixels, its image has {size[1]} x {size[0]}")
@@ -260,7 +263,7 @@ def _items(text: str, wanted: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     scan = json.JSONDecoder().raw_decode
 
     def skip(at: int) -> int:
-        return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        return _SPACE.match(text, at).end() if text[at : at + 1] in _SPACES else at  # type: ignore[union-attr]
 
     def expect(at: int, signs: str) -> int:
         if text[at : at + 1] not in signs or at >= len(text):

@@ -64,7 +64,7 @@ class Shapes:
         if isinstance(shape, Rings):
             entry = (RINGS, len(self.rings) - 1, len(self.rings) - 1 + len(shape.flat))
             for ring in shape.flat:
-                self.points.extend(ring)
+                self.points += array("f", ring)
                 self.rings.append(len(self.points) // 2)
         elif isinstance(shape, Runs):
             start = len(self.counts)
