@@ -65,9 +65,24 @@ def test_the_input_follows_from_pictures_and_objects(tmp_path: Path) -> None:
     found = survey(tmp_path)
     assert (found.height, found.width) == (30, 40)
     assert 0.4 < found.span < 0.9
-    for height, span, side in ((30, 0.5, 256), (300, 0.5, 320), (2000, 0.5, 320), (2000, 0.02, 480)):
+    for height, span, side in ((30, 0.5, 256), (300, 0.5, 320), (2000, 0.5, 320), (2000, 0.02, 480), (256, 0.05, 384)):
         other = type(found)(found.root, found.parts, {}, height, 100, span)
         assert input_side(other, 320, 20) == side
+
+
+@pytest.mark.parametrize("build", [objects.roboflow_yolo, objects.coco, objects.labelme], ids=lambda b: b.__name__)
+def test_instance_masks(build: Callable[[Path], None], tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    build(tmp_path / "data")
+    recipe = config.load(init("cv.instance", data=tmp_path / "data", out=tmp_path / "r.yaml"))
+    assert recipe.get("data.train.masks") is True
+    assert recipe.get("model._target_") == "pdl_cv.MaskRCNN"
+
+
+def test_boxes_alone_are_no_masks(tmp_path: Path) -> None:
+    objects.yolo(tmp_path)
+    with pytest.raises(DataError, match="3 of 3 objects have no mask"):
+        init("cv.instance", data=tmp_path, out=tmp_path / "r.yaml")
 
 
 def test_keypoints(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pdl_cv.data.survey import Survey, input_side, survey
 
 PRETRAINED = "cv/mobilenet_v2_imagenet"  # of photographs
 SIDE, LEAST = 320, 20  # of the input, and of the median object there
-SEEN, EPOCHS = 16_000, (20, 150)  # images in all, and the fewest and most epochs
+SEEN, EPOCHS = 16_000, (10, 150)  # images in all, and the fewest and most epochs
 T = "_target_: pdl.data.transforms."
 NORMALIZE = f"{{{T}Normalize, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}}"
 TRANSFORMS = (
@@ -70,9 +70,11 @@ def recipe(
     prepared: Iterator[str],
     options: str,
     batch: int,
+    seen: int = SEEN,
 ) -> str:
-    """The whole text: `settings` are lines before the model, `prepared` those of the data section behind the splits."""
-    epochs = int(np.clip(round(SEEN / len(found.train)), *EPOCHS))
+    """The whole text: `settings` are lines before the model, `prepared` those of the data section behind the splits;
+    training ends when about `seen` images were seen."""
+    epochs = int(np.clip(round(seen / len(found.train)), *EPOCHS))
     lines = [
         *(f"# {line}" for line in (*found.found(), why)),
         "defaults:",
