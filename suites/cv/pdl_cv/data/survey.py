@@ -104,8 +104,8 @@ def _sizes(train: DetectionFolder) -> tuple[int, int, float]:
 
 
 def input_side(found: Survey, usual: int, least: int) -> int:
-    """The side of a net's input, a multiple of 32: `usual`, where pictures are smaller as large as they are, but SMALLEST
-    at least; and half as much again where the median object would have fewer than `least` pixels a side."""
+    """The side of a net's input, a multiple of 32: `usual`, where pictures are smaller as large as they are, but
+    SMALLEST at least; and half as much again where the median object would have fewer than `least` pixels a side."""
     own = -(-max(found.height, found.width) // 32) * 32
     side = max(min(own, usual), SMALLEST)
     return side if found.span * side >= least else side * 3 // 2 // 32 * 32
