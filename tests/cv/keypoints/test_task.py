@@ -97,6 +97,9 @@ def test_train_and_answer(tmp_path: Path) -> None:
     result = workflow.train(config.load(recipe(tmp_path, flip_test="true")), run=run, progress=False)
     assert {"test/pck@0.2", "test/pck@0.1", "test/loss"} <= set(result.metrics)
     assert set(result.baselines["mean pose"]) >= {"test/pck@0.2"}
+    report = (run / "report.html").read_text()
+    assert "Worst misses" in report
+    assert "right_hip" in report
     image = Dots(1, objects=1)[0]["image"]
     by_bundle = pdl.runtime.load(run / "model.pdl")(image)["keypoints"]
     assert [each["name"] for each in by_bundle] == list(NAMES)
@@ -104,6 +107,11 @@ def test_train_and_answer(tmp_path: Path) -> None:
     for ours, theirs in zip(by_bundle, by_run["keypoints"], strict=True):
         assert ours["score"] == pytest.approx(theirs["score"], abs=1e-4)
     assert Path(by_run["saved"]).is_file()
+
+
+def test_preview_shows_objects_with_their_points(tmp_path: Path) -> None:
+    made = workflow.preview(config.load(recipe(tmp_path)), samples=2, versions=1)
+    assert "".join(section.html for section in made.sections).count("<img") == 2 * 3
 
 
 # -- parts of images ---------------------------------------------------------------------------------------------------

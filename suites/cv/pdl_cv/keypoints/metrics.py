@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -81,3 +82,49 @@ class PCK(Metric):
         """The share of each point, by name; NaN where it was never annotated."""
         share = np.divide(self.right, self.seen, out=np.full(len(self.names), np.nan), where=self.seen > 0)
         return dict(zip(self.names, share.tolist(), strict=True))
+
+
+class PointShares(Metric):
+    """The share in place of each point, by name; see `PCK`, whose numbers it shows once that has seen them."""
+
+    def __init__(self, measured: PCK) -> None:
+        self.measured = measured
+
+    def update(self, predictions: Array, targets: Array) -> None:
+        """Nothing: `measured` is updated itself."""
+
+    def compute(self) -> Any:
+        return self.measured.table()
+
+
+@dataclass(frozen=True, order=True)
+class Miss:
+    """An object whose points are far from where they are: the mean distance in lengths of the longer side of its
+    points' span, the number of the object, and its points as found, float64 [P, 3] in its image.
+    """
+
+    distance: float
+    index: int
+    found: Array = field(compare=False)
+
+
+class Misses(Metric):
+    """The `keep` objects with the largest mean distance."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        self.worst: list[Miss] = []
+
+    def update(self, predictions: Array, targets: Array, index: Array) -> None:
+        """predictions [N, P, 3], targets [N, P, 3], index [N]."""
+        for found, truth, i in zip(predictions, targets, index, strict=True):
+            known = truth[:, 2] > 0
+            places = truth[known, :2].astype(np.float64)
+            length = float(np.ptp(places, axis=0).max()) if len(places) > 1 else 0.0
+            if length > 0:
+                distance = float(np.linalg.norm(found[known, :2] - places, axis=1).mean() / length)
+                self.worst.append(Miss(distance, int(i), np.array(found)))
+        self.worst = sorted(self.worst, key=lambda miss: (-miss.distance, miss.index))[: self.keep]
+
+    def compute(self) -> Any:
+        return self.worst

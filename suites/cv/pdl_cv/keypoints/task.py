@@ -22,7 +22,9 @@ from pdl_cv.keypoints.deploy import KeypointDeployer
 from pdl_cv.keypoints.flips import Flipped
 from pdl_cv.keypoints.loader import Instances, annotation_of, described, keypoint_loader, spans
 from pdl_cv.keypoints.losses import heatmap_loss
-from pdl_cv.keypoints.metrics import PCK
+from pdl_cv.keypoints.metrics import PCK, Misses, PointShares
+from pdl_cv.keypoints.preview import KeypointPreviewer
+from pdl_cv.keypoints.report import KeypointReporter
 from pdl_cv.steps.keypoints import peaks
 
 Pairs = Sequence[Sequence[Annotated[int, Range(0)]]]
@@ -69,11 +71,12 @@ class Keypoints(Task):
         flip_test: bool = False,
         score: Annotated[float, Range(0, 1)] = 0.2,
         reference: Sequence[str] | Literal["box"] | None = None,
+        misses: Annotated[int, Range(0)] = 12,
     ) -> None:
         self.names, self.flip_pairs, self.skeleton = list(names or ()), flip_pairs, skeleton
         self.whole, self.margin, self.sigma = whole, margin, sigma
         self.refine, self.flip_test, self.score = refine, flip_test, score
-        self.reference = reference
+        self.reference, self.misses = reference, misses
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -96,14 +99,15 @@ class Keypoints(Task):
 
     def metrics(self) -> dict[str, Metric]:
         length: Any = self.reference if isinstance(self.reference, str) else tuple(self.reference or torso(self.names))
-        return {f"pck@{share}": PCK(self.names, threshold=share, reference=length or "box") for share in (0.2, 0.1)}
+        made = {f"pck@{share}": PCK(self.names, threshold=share, reference=length or "box") for share in (0.2, 0.1)}
+        return {**made, "points": PointShares(made["pck@0.2"]), "misses": Misses(self.misses)}
 
     def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         (heatmaps,) = loss.outputs
         found = self.found(np.asarray(heatmaps.numpy() if hasattr(heatmaps, "numpy") else heatmaps), batch)
         truth = np.stack([original["keypoints"] for original in batch["original"]])
-        for metric in metrics.values():
-            metric.update(found, truth)
+        for name, metric in metrics.items():
+            metric.update(found, truth, *([np.asarray(batch["index"])] if name == "misses" else []))
 
     def found(self, heatmaps: np.ndarray, batch: Any) -> np.ndarray:
         """float64 [N, P, 3] of an evaluated batch: x and y in the images of its objects, and the scores."""
@@ -191,9 +195,17 @@ class Keypoints(Task):
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The mean pose."""
         train, test = (self.instances(datasets[each], recipe) for each in ("train", split))
-        return baselines(train, test, self.metrics)
+        return baselines(
+            train, test, lambda: {name: each for name, each in self.metrics().items() if isinstance(each, PCK)}
+        )
 
     # -- what a task hands over ----------------------------------------------------------------------------------------
+    def previewer(self, recipe: Recipe) -> KeypointPreviewer:
+        return KeypointPreviewer(self, recipe)
+
+    def reporter(self) -> KeypointReporter:
+        return KeypointReporter(self)
+
     def deployer(self, recipe: Recipe) -> KeypointDeployer:
         return KeypointDeployer(self, recipe)
 
