@@ -17,6 +17,7 @@ from pdl_cv.models import faster_rcnn
 from pdl_cv.models.blocks import Chain, ConvNorm, initialise, take_pretrained
 from pdl_cv.models.detector import Detections, Targets
 from pdl_cv.models.faster_rcnn import OBJECTS, FasterRCNN, Width
+from pdl_cv.models.pyramids import image_numbers
 from pdl_cv.ops import take_assigned
 
 
@@ -89,8 +90,7 @@ class MaskRCNN(FasterRCNN):
         """What the masks [N, M, H, W] named by truth [N, R] have in regions [N, R, 4]: float32 [N, R, m, m]; 0 where
         truth is negative."""
         n, m, *size = masks.shape
-        image = pdl.reshape(pdl.arange(n, dtype=pdl.int64), (n, 1))
-        index = pdl.where(truth >= 0, truth + image * m, -1)
+        index = pdl.where(truth >= 0, truth + m * image_numbers(truth), -1)
         found = pdl.roi_align(
             pdl.reshape(masks, (n * m, *size, 1)).astype(pdl.float32), pdl.reshape(regions, (-1, 4)),
             pdl.reshape(index, (-1,)), size=(self.mask_size, self.mask_size), half_pixel=False,

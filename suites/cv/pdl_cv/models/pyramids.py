@@ -115,8 +115,7 @@ def multiscale_roi_align(
     """
     n, r = used.shape
     level = pdl.reshape(pyramid_level(regions, strides=strides, canonical=canonical), (n * r,))
-    image = pdl.broadcast_to(pdl.reshape(pdl.arange(n, dtype=pdl.int64), (n, 1)), (n, r))
-    image = pdl.reshape(pdl.where(used, image, -1), (n * r,))
+    image = pdl.reshape(pdl.where(used, image_numbers(used), -1), (n * r,))
     rois = pdl.reshape(regions, (n * r, 4))
     total: Any = None
     for number, (x, stride) in enumerate(zip(maps, strides, strict=True)):
@@ -126,9 +125,13 @@ def multiscale_roi_align(
     return total  # type: ignore[no-any-return]
 
 
+def image_numbers(like: pdl.Tensor) -> pdl.Tensor:
+    """int64 [N, R] whose row n is n everywhere; summed up, so that programs of any N have it."""
+    return pdl.cumulative_sum(pdl.where(pdl.equal(like, like), 1, 0).astype(pdl.int64), axis=0) - 1
+
+
 def rows_at(x: pdl.Tensor, index: pdl.Tensor) -> pdl.Tensor:
     """y[n, i] = x[n, index[n, i]], zeros where the index is negative.    x [N, M, ...], index [N, I] -> [N, I, ...]"""
     n, m = x.shape[:2]
-    first = pdl.reshape(pdl.arange(n, dtype=pdl.int64), (n, 1)) * m
-    rows = pdl.reshape(pdl.where(index < 0, -1, index + first), (index.size,))
+    rows = pdl.reshape(pdl.where(index < 0, -1, index + m * image_numbers(index)), (index.size,))
     return pdl.reshape(pdl.segment_take(pdl.reshape(x, (n * m, *x.shape[2:])), rows), (*index.shape, *x.shape[2:]))
