@@ -120,7 +120,7 @@ def test_those_that_assign_by_agreement(family: type[PicoDet | PPYOLOE]) -> None
     assert losses(net, data) == pytest.approx({name: value / total for name, value in sums.items()}, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["tiny", "mobilenet_v1"])
+@pytest.mark.parametrize("kind", ["tiny", pytest.param("mobilenet_v1", marks=pytest.mark.slow)])
 def test_yolov3(kind: Any) -> None:
     pdl.seed(1)
     net, data = stirred(YOLOv3(kind, num_classes=3)), drawn()
