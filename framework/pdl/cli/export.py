@@ -33,6 +33,10 @@ def command(
     store: Annotated[
         str, typer.Option("--store", metavar="TYPE", help="fp32, or bf16 or fp16: half the bytes, measured.")
     ] = "fp32",
+    form: Annotated[
+        str,
+        typer.Option("--form", metavar="NAME", help="Another form of it, such as dense: boxes before suppression."),
+    ] = "",
     licence: Annotated[str, typer.Option("--licence", metavar="TEXT", help="Of the weights, for the card.")] = "",
     check: Annotated[bool, typer.Option("--check", help="Before training: does this recipe's model export?")] = False,
     json: Json = False,
@@ -58,10 +62,11 @@ def command(
 
     source = located(given[0])
     if source.is_file():
-        _require_onnx(given[0], to, bool(weights or licence or store != "fp32"))
+        _require_onnx(given[0], to, bool(weights or licence or form or store != "fp32"))
         made = bundle_to_onnx(source, out, opset=opset)
     else:
-        made = export(source, out, to=to, opset=opset, weights=weights, licence=licence, store=store)  # type: ignore
+        chosen: Any = {"to": to, "weights": weights, "store": store}
+        made = export(source, out, opset=opset, licence=licence, form=form, **chosen)
     if json:
         return style.json({**dict(made.facts), "notes": made.notes})
     for note in made.notes:
@@ -73,7 +78,7 @@ def _require_onnx(source: str, to: str, changed: bool) -> None:
     if to != "onnx":
         raise UsageError(f"{source} is a bundle already; --to onnx makes an ONNX file of it")
     if changed:
-        raise UsageError(f"{source} is a bundle: --weights, --store and --licence belong to runs")
+        raise UsageError(f"{source} is a bundle: --weights, --store, --form and --licence belong to runs")
 
 
 def _check(config: Path | None, overrides: list[str], to: Any, opset: int | None, json: bool) -> None:

@@ -33,6 +33,7 @@ from pdl.export.symbolic import trace_symbolic
 from pdl.files import write_atomic
 from pdl.program import Program
 from pdl.runtime import bundle
+from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, of_bundle
 from pdl.runtime.weights import HALVES
@@ -240,6 +241,14 @@ def _difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float
     return worst
 
 
+def answers_agree(
+    pipeline: Pipeline, ours: Mapping[str, Array], theirs: Mapping[str, Array], sample: Sample, tolerance: float
+) -> bool:
+    """Whether the answers for a sample are the same, made of outputs that differ by `tolerance` of the largest."""
+    largest = max((float(np.nanmax(np.abs(y.astype(np.float64)), initial=0.0)) for y in theirs.values()), default=0.0)
+    return pipeline.agree(ours, theirs, sample, 2 * tolerance * max(1.0, largest))
+
+
 def _check_answers(
     session: Session,
     ours: Mapping[str, Array],
@@ -252,8 +261,7 @@ def _check_answers(
     for row, item in enumerate(items if pipeline is not None else ()):
         sample = pipeline.parse(item)  # type: ignore[union-attr]
         a, b = ({name: y[row] for name, y in each.items()} for each in (ours, theirs))
-        largest = max((float(np.nanmax(np.abs(y.astype(np.float64)), initial=0.0)) for y in b.values()), default=0.0)
-        if not pipeline.agree(a, b, sample, 2 * tolerance * max(1.0, largest)):  # type: ignore[union-attr]
+        if not answers_agree(pipeline, a, b, sample, tolerance):  # type: ignore[arg-type]
             said, wanted = (pipeline.finish(each, sample) for each in (a, b))  # type: ignore[union-attr]
             raise CheckError(
                 f"the bundle answers {str(said)[:300]} where the model answers {str(wanted)[:300]}; nothing was written"

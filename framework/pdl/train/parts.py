@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pdl.errors import UsageError
 from pdl.nn import Module
 from pdl.report import Card, Section
 from pdl.runtime.predict import Predictor
@@ -24,9 +25,19 @@ class Deployer:
 
     task: Any
     recipe: Recipe
+    forms: ClassVar[Mapping[str, str]] = {}
+    """Other forms in which models can be exported (`pdl export --form`), with what they are; `form` is the one that is
+    asked for, "" for the usual one."""
 
     def __init__(self, task: Any, recipe: Recipe) -> None:
-        self.task, self.recipe = task, recipe
+        self.task, self.recipe, self.form = task, recipe, ""
+
+    def choose(self, form: str) -> None:
+        """Export in this form; UsageError where there is none of that name."""
+        if form and form not in self.forms:
+            have = "; ".join(f"{name}: {what}" for name, what in self.forms.items()) or "none"
+            raise UsageError(f"--form {form}: models of {type(self.task).__name__} have other forms: {have}")
+        self.form = form
 
     def deployment(self, model: Module, dataset: Any = None) -> Predictor:
         """The `pdl.export.Deployment` of a model, without its card.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from pdl import random
 from pdl.config import Config
 from pdl.dtype import Array
 from pdl.errors import PdlError, TraceError, UsageError
-from pdl.export.bundle import Comparison, Store, Written, to_bytes, write
+from pdl.export.bundle import Comparison, Store, Written, answers_agree, to_bytes, write
 from pdl.export.deployment import Deployment
 from pdl.export.symbolic import trace_symbolic
 from pdl.files import read_text
@@ -24,6 +24,7 @@ from pdl.program import Program
 from pdl.report import Card
 from pdl.runtime.bench import random_inputs
 from pdl.runtime.bundle import read
+from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, of_bundle
 from pdl.train.assembly import assemble
 from pdl.train.parts import Deployer
@@ -57,6 +58,7 @@ def export(
     weights: str | None = None,
     licence: str = "",
     store: Store = "fp32",
+    form: str = "",
 ) -> Exported:
     """Write a trained run as a bundle (RUN/model.pdl by default) or as ONNX (RUN/model.onnx).
 
@@ -64,6 +66,7 @@ def export(
     licence   of the weights, for the card
     store     "bf16" or "fp16" keep the bundle's weights in half the bytes. What that costs is measured on the test data
               (or the validation data); the bundle and its card then state the metrics that it reaches itself
+    form      one of `Deployer.forms`, such as "dense" of detectors, which gives all boxes before suppression
 
     The file is checked against the model on samples of the run's data, or, where these are gone, on made-up ones.
     """
@@ -76,6 +79,7 @@ def export(
     metrics: Mapping[str, float | None] = {} if result is None else result.metrics
     split, dataset, notes = _data(task, recipe)
     deployer = task.deployer(recipe)
+    deployer.choose(form)
     deployment = deployment_of(deployer, model, dataset)
     cost: list[tuple[str, Any]] = []
     if store != "fp32" and split in MEASURED:
@@ -210,8 +214,24 @@ def _to_onnx(
         "pre": deployment.pre, "post": deployment.post, "card": deployment.card, **deployment.about,
     }  # fmt: skip
     names: dict[str, Any] = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
-    made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
+    judge = _judge(pipeline, deployment.samples)
+    made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, judge=judge, **names)
     return Exported(made.path, _facts_of_onnx(made), [*notes, *fixed, *made.notes])
+
+
+def _judge(pipeline: Pipeline | None, items: Sequence[Any]) -> Any:
+    """How outputs for these items are compared: by the answers alone where their rows may change places, else (None)
+    number by number."""
+    if pipeline is None or not pipeline.unordered:
+        return None
+    from pdl.export.onnx import TOLERANCE
+
+    def judge(number: int, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> float:
+        ours, theirs = ({name: y[0] for name, y in each.items()} for each in (found, wanted))
+        same = answers_agree(pipeline, ours, theirs, pipeline.parse(items[number]), TOLERANCE)
+        return 0.0 if same else float("inf")
+
+    return judge
 
 
 def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: int | None = None) -> Exported:
@@ -226,16 +246,19 @@ def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: 
     if given.kind != "program":
         raise UsageError(f"{bundle}: keeps the ONNX graph that it was imported from; use that file")
     meta, session = given.meta, of_bundle(given)
-    samples = []
+    samples, judge = [], None
     if session.pipeline is not None:
         samples = [_made_up(session)]
+        judge = _judge(session.pipeline, session.pipeline.input.samples(np.random.default_rng(0)))
     metadata = {
         "name": meta["name"], "licence": meta["licence"], "labels": given.labels, "metrics": meta["metrics"],
         "pre": given.pipeline["pre"], "post": given.pipeline["post"], "card": given.card, **meta["about"],
     }  # fmt: skip
     names: dict[str, Any] = {"inputs": given.program["inputs"], "outputs": given.program["outputs"]}
     path = Path(out) if out else Path(f"{Path(bundle).stem}.onnx")
-    made = to_onnx(given.build(), path, opset=opset or DEFAULT, metadata=metadata, samples=samples, **names)
+    made = to_onnx(
+        given.build(), path, opset=opset or DEFAULT, metadata=metadata, samples=samples, judge=judge, **names
+    )
     return Exported(made.path, _facts_of_onnx(made), list(made.notes))
 
 

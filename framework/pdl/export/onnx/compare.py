@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,12 +24,24 @@ def runtime_name() -> str:
     return f"onnxruntime {onnxruntime.__version__}"
 
 
-def difference(report: Report, program: Program, samples: Sequence[Sequence[Array]]) -> float:
-    """The largest |a - b| over the larger of 1 and the largest |b|, b the program's output, over samples and outputs;
-    infinite where shapes, or the places of NaN, differ.
+Judge: TypeAlias = Callable[[int, Mapping[str, Array], Mapping[str, Array]], float]
+"""How far the outputs by name of a sample (its number, ONNX Runtime's, the program's) are apart."""
+
+
+def difference(
+    report: Report, program: Program, samples: Sequence[Sequence[Array]], judge: Judge | None = None
+) -> float:
+    """The largest difference over samples: as `judge` says, by default the largest |a - b| over the larger of 1 and the
+    largest |b|, b the program's output; infinite where shapes, or the places of NaN, differ.
     """
     session = _session(report)
-    return max((_of_sample(session, report, program, list(arrays)) for arrays in samples), default=0.0)
+    pairs = (_of_sample(session, report, program, list(arrays)) for arrays in samples)
+    return max((judge(i, *pair) if judge else largest(*pair) for i, pair in enumerate(pairs)), default=0.0)
+
+
+def largest(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> float:
+    """The largest `distance` of several outputs."""
+    return max(distance(found[name], y) for name, y in wanted.items())
 
 
 def _session(report: Report) -> Any:
@@ -43,7 +55,10 @@ def _session(report: Report) -> Any:
         raise CheckError(f"{runtime_name()} does not run {report.path}: {error}") from error
 
 
-def _of_sample(session: Any, report: Report, program: Program, arrays: list[Array]) -> float:
+def _of_sample(
+    session: Any, report: Report, program: Program, arrays: list[Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The outputs by name of ONNX Runtime and of the program, both in the program's layout."""
     if len(arrays) != len(report.inputs):
         raise ShapeError(f"a sample has {len(arrays)} arrays, the model {len(report.inputs)} inputs")
     feed = {p.name: np.asarray(p.of_program(a), order="C") for p, a in zip(report.inputs, arrays, strict=True)}
@@ -51,7 +66,8 @@ def _of_sample(session: Any, report: Report, program: Program, arrays: list[Arra
     found = session.run([p.name for p in report.outputs], {k: v for k, v in feed.items() if k in taken})
     wanted = Executable(specialise(program, bind(program, [a.shape for a in arrays])))(*arrays)
     outputs = [y for y in wanted if y is not None]
-    return max(distance(y, p.of_program(w)) for p, y, w in zip(report.outputs, found, outputs, strict=True))
+    ours = {p.name: p.to_program(y) for p, y in zip(report.outputs, found, strict=True)}
+    return ours, {p.name: y for p, y in zip(report.outputs, outputs, strict=True)}
 
 
 def distance(found: Array, wanted: Array) -> float:

@@ -28,6 +28,11 @@ def to_first(rank: int) -> tuple[int, ...]:
     return (0, rank - 1, *range(1, rank - 1))
 
 
+def to_last(rank: int) -> tuple[int, ...]:
+    """The axes of [N, C, *spatial] in the order of [N, *spatial, C]."""
+    return (0, *range(2, rank), 1)
+
+
 def to_plain(rank: int) -> tuple[int, ...]:
     """The inverse of `to_first`."""
     return (0, *range(2, rank), 1)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pdl.dtype import Array
 from pdl.errors import CheckError, PdlError, UsageError
-from pdl.export.onnx.graph import FIRST, PLAIN, Body, Graph, Written, onnx_dtype, symbolic, to_first
+from pdl.export.onnx.compare import Judge
+from pdl.export.onnx.graph import FIRST, PLAIN, Body, Graph, Written, onnx_dtype, symbolic, to_first, to_last
 from pdl.export.onnx.walk import write_nodes
 from pdl.files import write_atomic
 from pdl.program.ir import Program, Value
@@ -45,6 +46,10 @@ class Port:
         """An array as the program has it, as the graph has it."""
         return array.transpose(to_first(array.ndim)) if self.channels_first else array
 
+    def to_program(self, array: Array) -> Array:
+        """An array as the graph has it, as the program has it."""
+        return array.transpose(to_last(array.ndim)) if self.channels_first else array
+
 
 @dataclass(frozen=True)
 class Report:
@@ -76,6 +81,7 @@ def to_onnx(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     tolerance: float = TOLERANCE,
+    judge: Judge | None = None,
 ) -> Report:
     """Write a program, traced in evaluation mode, as an ONNX file.
 
@@ -86,6 +92,7 @@ def to_onnx(
     samples          arrays for the program's inputs, in its layout, one sequence per run: on these the file must agree
                      with the program within `tolerance`, if ONNX Runtime is installed
     inputs, outputs  names of the graph's inputs and outputs; by default those of the program
+    judge            how far the outputs of a sample are apart, where that is not the largest difference (`Judge`)
 
     Raises UsageError where the package onnx is missing, for an opset that cannot be written, and, naming each op and
     source line, for ops without an ONNX form; CheckError where the file differs from the program.
@@ -101,7 +108,7 @@ def to_onnx(
     target = Path(path)
     nbytes = _save(model, target, sum(a.nbytes for a in graph.constants.values()))
     report = Report(target, opset, takes, gives, len(nodes), nbytes, notes=tuple(graph.notes))
-    return _compared(report, program, samples, tolerance) if samples else report
+    return _compared(report, program, samples, tolerance, judge) if samples else report
 
 
 def missing(program: Program, *, opset: int = DEFAULT) -> list[tuple[str, str]]:
@@ -304,7 +311,9 @@ def _data_of(path: Path) -> Path:
 
 
 # -- against ONNX Runtime ----------------------------------------------------------------------------------------------
-def _compared(report: Report, program: Program, samples: Sequence[Sequence[Array]], tolerance: float) -> Report:
+def _compared(
+    report: Report, program: Program, samples: Sequence[Sequence[Array]], tolerance: float, judge: Judge | None
+) -> Report:
     from dataclasses import replace
 
     from pdl.export.onnx.compare import difference, runtime_name
@@ -313,7 +322,7 @@ def _compared(report: Report, program: Program, samples: Sequence[Sequence[Array
     if not runtime:
         return replace(report, notes=(*report.notes, "onnxruntime is not installed: the file was not compared"))
     try:
-        found = difference(report, program, samples)
+        found = difference(report, program, samples, judge)
     except PdlError:
         _remove(report.path)
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -46,10 +46,25 @@ class Found(Module):
         return tuple(each for each in self.net(images) if each is not None)
 
 
+class Dense(Module):
+    """A detector before suppression."""
+
+    def __init__(self, net: Module) -> None:
+        self.net = net
+        self.train(net.training)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        """images [N, H, W, C] -> boxes [N, A, 4] in pixels of the input, and scores [N, A, classes]."""
+        return self.net.dense(images)  # type: ignore[no-any-return, attr-defined]
+
+
 class DetectionDeployer(Deployer):
     """Boxes, scores and labels of images that are prepared as for evaluation; the objects in pixels of the original."""
 
     task: Detection
+    forms: ClassVar[Mapping[str, str]] = {
+        "dense": "all boxes [A, 4] in pixels of the net's input and scores [A, classes], before suppression"
+    }
 
     def deployment(self, model: Module, dataset: Any = None) -> Deployment:
         task = self.task
@@ -58,14 +73,15 @@ class DetectionDeployer(Deployer):
         samples = [change_mode(image, mode) for image in _images(dataset, mode)]
         prepare = prepares(transforms)
         first = prepare(samples[0])["image"]
-        outputs = ("boxes", "scores", "labels", *(["masks"] if task.masks else []))
+        dense = self.form == "dense"
+        outputs = ("boxes", "scores", *([] if dense else ["labels"]), *(["masks"] if task.masks and not dense else []))
         return Deployment(
-            module=Found(model),
+            module=Dense(model) if dense else Found(model),
             net=model,
             inputs={"image": Spec((Dim.symbol("n", 3), *first.shape), as_dtype(first.dtype))},
             outputs=outputs,
             pre={"image": [{"step": "image", "mode": mode}, *deployed_steps(transforms)]},
-            post={"boxes": [self.finding()]},
+            post={} if dense else {"boxes": [self.finding()]},
             samples=samples,
             prepare=prepare,
             labels=task.classes,
