@@ -91,7 +91,10 @@ NODES = {"graph.start": np.array([0, 1, 2]), "graph.neighbours": np.array([1, 0]
 IMAGE = [{"step": "image", "mode": "rgb"}]
 #: distribution -> pipelines that have all of its steps, and what these need
 BUNDLES: dict[str, list[dict[str, Any]]] = {
-    "pdl-cv": [{"pre": IMAGE, "post": [{"step": "detections", "scores": "y", "labels": "y"}]}],
+    "pdl-cv": [
+        {"pre": IMAGE, "post": [{"step": "detections", "scores": "y", "labels": "y"}]},
+        {"pre": IMAGE, "post": [{"step": "keypoints"}]},
+    ],
     "pdl-graph": [
         {"pre": [{"step": "graph", "part": "x", "kind": "node", "features": 4}]},
         {"pre": [{"step": "nodes", "vocabulary": "words", "kind": "node"}]},
