@@ -14,8 +14,8 @@ import pytest
 from pdl.cli import main
 from pdl.errors import DataError, UsageError
 from pdl.workflow.converting import convert
+from pdl_cv import rle
 from pdl_cv.data import DetectionFolder
-from pdl_cv.data.boxes import rle
 from pdl_cv.data.boxes.formats import FORMATS
 from tests.cv.data import objects
 from tests.cv.data.objects import CLASSES, FORMS, OBJECTS, SPLITS

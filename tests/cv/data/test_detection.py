@@ -13,8 +13,8 @@ import pytest
 
 from pdl.data import DataLoader, Fold, transforms
 from pdl.errors import ConfigError, DataError
+from pdl_cv import rle
 from pdl_cv.data import DetectionFolder
-from pdl_cv.data.boxes import rle
 from pdl_cv.data.boxes.shapes import encoded_map
 from pdl_cv.data.boxes.sizes import image_size
 from tests.cv.data import objects

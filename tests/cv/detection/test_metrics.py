@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pdl.errors import DataError, ShapeError, UsageError
-from pdl_cv.data.boxes import rle
+from pdl_cv import rle
 from pdl_cv.detection.metrics import BoxAP, KeypointAP, MaskAP, evaluate_detections
 from pdl_cv.detection.overlaps import COCO_SIGMAS, Runs, mask_overlaps
 

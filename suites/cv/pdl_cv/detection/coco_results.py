@@ -13,8 +13,8 @@ import numpy as np
 from pdl.data.faults import fault, unreadable
 from pdl.errors import DataError
 from pdl.files import read_bytes, write_atomic
+from pdl_cv import rle
 from pdl_cv.data import DetectionFolder
-from pdl_cv.data.boxes import rle
 from pdl_cv.detection.metrics import AveragePrecision, Kind, evaluate_detections
 
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import DataError, ShapeError
-from pdl_cv.data.boxes import rle
+from pdl_cv import rle
 
 Array = np.ndarray[Any, Any]
 

@@ -9,6 +9,7 @@ import numpy as np
 from pdl.runtime.frame import Frame
 from pdl.train import Metric
 from pdl_cv.detection.metrics import BoxAP, MaskAP, Shown
+from pdl_cv.detection.overlaps import Runs
 from pdl_cv.detection.task import Detection
 from pdl_cv.instance.metrics import MaskDice, MaskMatches
 from pdl_cv.models.detector import Detections
@@ -38,4 +39,4 @@ class InstanceSegmentation(Detection):
         kept = np.flatnonzero(np.asarray(found.labels.data[i]) >= 0)
         masks = [pasted(grids[k], corners[k].reshape(4), frame) for k in kept]
         stacked = np.stack(masks) if masks else np.zeros((0, frame.height, frame.width), np.uint8)
-        return {**super().in_original(found, i, frame), "masks": stacked}
+        return {**super().in_original(found, i, frame), "masks": Runs.of(stacked)}

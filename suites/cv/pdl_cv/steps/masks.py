@@ -9,6 +9,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.runtime.frame import Frame
+from pdl_cv import rle
 
 
 def pasted(grid: Array, box: Array, frame: Frame, *, threshold: float = 0.5) -> Array:
@@ -31,47 +32,14 @@ def pasted(grid: Array, box: Array, frame: Frame, *, threshold: float = 0.5) -> 
     return mask
 
 
-def run_lengths(mask: Array) -> Array:
-    """Lengths of runs of 0 and 1 in turn of a mask [H, W], column by column, beginning with 0."""
-    flat = np.asarray(mask, bool).reshape(-1, order="F")
-    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    edges = np.concatenate([[0], changes, [flat.size]]) if flat.size else np.zeros(1, np.int64)
-    lengths = np.diff(edges)
-    return np.concatenate([[0], lengths]) if flat.size and flat[0] else lengths
-
-
 def encode(mask: Array) -> dict[str, Any]:
     """A mask [H, W] as COCO's compressed run lengths: {"size": [H, W], "counts": "..."}."""
-    lengths = run_lengths(mask).tolist()
-    differences = [n - lengths[i - 2] if i > 2 else n for i, n in enumerate(lengths)]
-    return {"size": [int(n) for n in mask.shape], "counts": "".join(map(_letters, differences))}
-
-
-def _letters(n: int) -> str:
-    """A number in groups of five bits, lowest first, each a letter from "0" on; a sixth bit says that more follow."""
-    said = ""
-    while True:
-        low, n = n & 31, n >> 5
-        more = n != (-1 if low & 16 else 0)
-        said += chr(48 + low + 32 * more)
-        if not more:
-            return said
+    return {"size": [int(n) for n in mask.shape], "counts": rle.to_text(rle.encode(mask))}
 
 
 def decode(mask: Mapping[str, Any]) -> Array:
     """The mask uint8 [H, W] of what `encode` wrote."""
-    lengths: list[int] = []
-    n = shift = 0
-    for letter in mask["counts"]:
-        low = ord(letter) - 48
-        n |= (low & 31) << shift
-        shift += 5
-        if not low & 32:
-            n -= (1 << shift) if low & 16 else 0
-            lengths.append(n + lengths[-2] if len(lengths) > 2 else n)
-            n = shift = 0
-    values = np.arange(len(lengths), dtype=np.uint8) & 1
-    return np.repeat(values, lengths).reshape(mask["size"], order="F")
+    return rle.decode(rle.from_text(mask["counts"]), *mask["size"])
 
 
 def outlines(mask: Mapping[str, Any]) -> list[list[list[float]]]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pdl.data.faults import DataFault, fault
-from pdl_cv.data.boxes import rle
+from pdl_cv import rle
 from pdl_cv.data.boxes.shapes import Rings, Runs, Shape
 from pdl_cv.data.boxes.table import Rows, Skeleton, Table
 from pdl_cv.data.boxes.tree import Layout, Tree, damaged, split_of

@@ -14,7 +14,7 @@ import numpy as np
 from pdl.data.faults import fault, unreadable
 from pdl.files import read_bytes
 from pdl.runtime import headers
-from pdl_cv.data.boxes import rle
+from pdl_cv import rle
 
 RINGS, RUNS, MAP = 1, 2, 3
 MAX_MAP_BYTES = 256 << 20
@@ -29,7 +29,7 @@ class Rings:
 
 @dataclass(frozen=True)
 class Runs:
-    """COCO's counts (`pdl_cv.data.boxes.rle`)."""
+    """COCO's counts (`pdl_cv.rle`)."""
 
     counts: Sequence[int] | np.ndarray
 

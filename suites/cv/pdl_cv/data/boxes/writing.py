@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from pdl_cv.data.boxes import rle
+from pdl_cv import rle
 from pdl_cv.data.boxes.shapes import encoded_map
 from pdl_cv.data.boxes.table import Skeleton
 
