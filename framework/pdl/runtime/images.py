@@ -257,4 +257,4 @@ def decode(data: bytes, mode: str, source: str) -> Array:
     if x is None:
         what = f"{headers.kind(data)}, {len(data)} bytes"
         raise DataError(f"{source}: not an image that can be decoded ({what}); give a whole image")
-    return x[:, :, None] if mode == "gray" else np.ascontiguousarray(x[:, :, ::-1])  # type: ignore[no-any-return]
+    return x[:, :, None] if mode == "gray" else cv2.cvtColor(x, cv2.COLOR_BGR2RGB)
