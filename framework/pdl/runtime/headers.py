@@ -56,7 +56,7 @@ def _jpeg_trouble(data: bytes) -> str | None:
             at += 1 if marker == 0xFF else 2
             continue
         if marker == 0xDA:
-            whole = data.find(b"\xff\xd9", at) >= 0
+            whole = data.rfind(b"\xff\xd9") >= at
             return None if whole else f"the JPEG is cut off: no end marker in its {len(data)} bytes"
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC) and at + 9 <= len(data):
             height, width = struct.unpack_from(">HH", data, at + 5)

@@ -113,7 +113,7 @@ class InputStep(Step):
 
     def collate(self, arrays: Sequence[Array]) -> Array:
         """The batch [N, ...] of several arrays."""
-        return np.stack(arrays)
+        return np.stack(arrays) if len(arrays) > 1 else arrays[0][None]
 
     def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array | None:
         """A batch of valid values of this shape, to measure speed with; `sizes` are those of the symbolic axes. None

@@ -52,13 +52,14 @@ class Detections(Labelled, Ranking, Thresholded):
         boxes = sample.frame.back(value.reshape(-1, 2, 2)).reshape(-1, 4)
         extent = boxes[:, 2:] - boxes[:, :2]
         kept = np.flatnonzero((classes >= 0) & (scores >= self.score) & (extent > 0).all(axis=1))[: self.k]
-        found = [self._one(boxes[i], float(scores[i]), int(classes[i])) for i in kept]
+        columns = classes[kept].tolist(), scores[kept].tolist(), np.round(boxes[kept], 2).tolist()
+        found: list[Found] = [
+            {"label": self.label(label), "class": label, "score": score, "box": box}
+            for label, score, box in zip(*columns, strict=True)
+        ]
         for each, i in zip(found, kept, strict=True) if masks else ():
             each["mask"] = encode(pasted(masks[0][i], self._unclipped(value[i], sample.frame), sample.frame))
         return {"detections": found, "size": [sample.frame.height, sample.frame.width]}
-
-    def _one(self, box: Array, score: float, label: int) -> Found:
-        return {"label": self.label(label), "class": label, "score": score, "box": [round(float(v), 2) for v in box]}
 
     def _unclipped(self, box: Array, frame: Frame) -> Array:
         """A box in the original image with what lies beyond its edges."""
