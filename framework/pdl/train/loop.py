@@ -168,7 +168,8 @@ class Trainer:
         for batch in batches:
             self.emit("on_batch")
             one = self.backward(batch, alone=len(batches) == 1)
-            loss.update(float(one.value.item()), float(one.weight))
+            if one.known:
+                loss.update(float(one.value.item()), float(one.weight))
             for name, part in one.parts.items():
                 parts.setdefault(name, Mean()).update(float(part), float(one.weight))
         if len(batches) > 1:
@@ -374,7 +375,8 @@ def evaluate(task: Task, model: Module, loader: Iterable[Any], *, split: str, li
             one.outputs = tuple(x.data if isinstance(x, Tensor) else x for x in one.outputs)
             loss.update(float(one.value.item()), float(one.weight))
             task.update_metrics(metrics, one, batch)
-    values = {"loss": loss.compute(), **{name: metric.compute() for name, metric in metrics.items()}}
+    measured = {"loss": loss.compute()} if loss.weight else {}
+    values = {**measured, **{name: metric.compute() for name, metric in metrics.items()}}
     numbers = {f"{split}/{name}": float(value) for name, value in values.items() if isinstance(value, float | int)}
     details = {name: value for name, value in values.items() if not isinstance(value, float | int)}
     return Evaluation(split, numbers, details, metrics, time.monotonic() - started)

@@ -26,18 +26,18 @@ class Deployer:
     task: Any
     recipe: Recipe
     forms: ClassVar[Mapping[str, str]] = {}
-    """Other forms in which models can be exported (`pdl export --form`), with what they are; `form` is the one that is
-    asked for, "" for the usual one."""
+    """Other forms in which models can be exported (`pdl export --form`), with what they are; `chosen` is the one to
+    export, "" the usual one."""
 
     def __init__(self, task: Any, recipe: Recipe) -> None:
-        self.task, self.recipe, self.form = task, recipe, ""
+        self.task, self.recipe, self.chosen = task, recipe, ""
 
     def choose(self, form: str) -> None:
         """Export in this form; UsageError where there is none of that name."""
         if form and form not in self.forms:
             have = "; ".join(f"{name}: {what}" for name, what in self.forms.items()) or "none"
             raise UsageError(f"--form {form}: models of {type(self.task).__name__} have other forms: {have}")
-        self.form = form
+        self.chosen = form
 
     def deployment(self, model: Module, dataset: Any = None) -> Predictor:
         """The `pdl.export.Deployment` of a model, without its card.

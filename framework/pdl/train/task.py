@@ -43,6 +43,7 @@ class Loss:
     outputs  handed to every metric as `metric.update(*outputs)`: arrays, or tensors, which the metric gets as arrays
              (predictions, targets); may be left empty in training
     parts    further numbers (or tensors with one element) to log with the loss, for example {"box": 0.31}
+    known    False in an evaluation without a loss, such as that of a bundle which gives answers alone: no metric "loss"
 
     A training step is compiled: `step` runs once for each shape of batch, on tensors without values. So leave tensors
     as they are (`x.detach()`, not `x.data` or `float(x)`); a step that must see values still works, in eager mode.
@@ -52,6 +53,7 @@ class Loss:
     weight: float | Tensor = 1.0
     outputs: tuple[Any, ...] = ()
     parts: dict[str, float | Tensor] = field(default_factory=dict)
+    known: bool = True
 
 
 @part

@@ -115,6 +115,7 @@ def test_train_measure_answer_and_export(kind: str, tmp_path: Path) -> None:
         assert low[0]["mask"]["size"] == [48, 96]
         assert {"val/box_AP", "val/dice", "val/matched"} <= result.metrics.keys()
     bundle = workflow.evaluate(run / "model.pdl", split="val")
+    assert "val/loss" not in bundle.metrics
     assert bundle.metrics["val/AP"] == pytest.approx(result.metrics["val/AP"], abs=1e-6)
 
 

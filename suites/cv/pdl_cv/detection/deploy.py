@@ -73,7 +73,7 @@ class DetectionDeployer(Deployer):
         samples = [change_mode(image, mode) for image in _images(dataset, mode)]
         prepare = prepares(transforms)
         first = prepare(samples[0])["image"]
-        dense = self.form == "dense"
+        dense = self.chosen == "dense"
         outputs = ("boxes", "scores", *([] if dense else ["labels"]), *(["masks"] if task.masks and not dense else []))
         return Deployment(
             module=Dense(model) if dense else Found(model),
