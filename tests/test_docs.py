@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from pdl.cli import main
+from tests.cv.models import published
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -73,7 +74,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cv2.putText(page, "TEXT 3457", (128, 114), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
     cv2.imwrite(str(place / "page.png"), page)
     cv2.imwrite(str(place / "line.png"), page[80:128, 120:350])
+    _write_objects(place)
     return place
+
+
+def _write_objects(place: Path) -> None:
+    """Images with annotated objects: for boxes, masks and keypoints; a large one, and a video of it."""
+    import cv2
+
+    from pdl.runtime.videos import VideoWriter
+    from pdl_cv.data import standin
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(standin.SCENES, "train", 24)
+        for name, classes in {"street": ["car", "person"], "cells": ["cell"], "people": ["person"]}.items():
+            standin.write_objects(place / name, classes, splits=False)
+    street = cv2.imread(str(place / "street/images/all/0.png"))
+    cv2.imwrite(str(place / "street.jpg"), np.tile(street, (4, 4, 1)))
+    film = VideoWriter(place / "traffic.mp4", 25.0)
+    for shift in range(3):
+        film.write(np.roll(street, shift, axis=1)[:96, :96].copy())
+    film.close()
 
 
 def _write_friends(folder: Path) -> None:
@@ -106,6 +127,9 @@ def test_commands_and_python_examples_run(
     place: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    for block in blocks(document, "yaml"):
+        if named := re.match(r"# ([\w.]+\.yaml)\n", block):  # a file of the reader's
+            (place / named[1]).write_text(block)
     for command in commands(document):
         if command in DONE:
             continue
@@ -202,7 +226,14 @@ def test_pages_of_suites_name_every_recipe(page: Path) -> None:
 
 
 def test_every_suite_has_a_page() -> None:
-    assert {path.stem for path in SUITES} == {path.name for path in (ROOT / "suites").iterdir() if path.is_dir()}
+    assert {path.stem for path in SUITES} >= {path.name for path in (ROOT / "suites").iterdir() if path.is_dir()}
+
+
+def test_parameters_of_detectors_are_those_published() -> None:
+    said = dict(re.findall(r"`(\w+)` (\d+\.\d\d)\b", (ROOT / "docs/suites/detection.md").read_text()))
+    known = {task: published.facts(task) for task in ("detection", "instance", "keypoints")}
+    facts = {name: fact for each in known.values() for name, (_, fact) in each.items()}
+    assert said == {name: f"{fact.parameters / 1e6:.2f}" for name, fact in facts.items()}
 
 
 def test_the_table_of_environment_variables_is_what_the_code_reads() -> None:
