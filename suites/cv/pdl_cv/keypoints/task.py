@@ -47,9 +47,9 @@ class Keypoints(Task):
     flip_test   average each image's heatmaps with those of its mirror image, in evaluation, answers and bundles; twice
                 the time
     score       from which on points are drawn
-    reference   two points whose distance is the size of an object, of which PCK allows a share; by default the torso,
-    left
-                shoulder to right hip, where points are called so, else "box": the longer side of the points' span
+    reference   two points whose distance is the size of an object, of which PCK allows a share; by default the torso
+                (left shoulder to right hip, where points are called so), else "box": the longer side of the points'
+                span
 
     Samples are {"image": [H, W, 3], "boxes": float32 [n, 4], "keypoints": float32 [n, P, 3]} (x, y, visibility, 0 of
     points that are not known).
