@@ -11,6 +11,7 @@ import typer
 from pdl.cli import style
 from pdl.cli.common import Json, Opening, numbers_in
 from pdl.cli.deadline import ends_within
+from pdl.errors import UsageError
 from pdl.limits import OPENING
 
 #: inputs and outputs that are shown
@@ -36,6 +37,10 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=X", help="Make an input of numbers, such as a sampling rate, a constant."),
     ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AXES", help="Open the fixed sizes of an input: image=n,3,h,w."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write it though ONNX Runtime's results differ.")] = False,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Compare it with ONNX Runtime.")] = True,
     timeout: Opening = OPENING,
@@ -47,10 +52,18 @@ def command(
     fixed, held = numbers_in("--size", size or [], sizes=True), numbers_in("--value", value or [])
     with ends_within(str(model), timeout):
         facts = import_model(
-            model, out, pipeline=pipeline, labels=labels, sizes=fixed, values=held, force=force, check=check,
-            timeout=timeout,
+            model, out, pipeline=pipeline, labels=labels, sizes=fixed, values=held,
+            shapes=dict(map(_axes, shape or [])), force=force, check=check, timeout=timeout,
         )  # fmt: skip
     style.json(facts) if json else style.pairs(_lines(facts))
+
+
+def _axes(text: str) -> tuple[str, list[int | str]]:
+    """An input's name and its axes, of NAME=n,3,h,w."""
+    name, sign, axes = text.partition("=")
+    if not (name and sign and axes):
+        raise UsageError(f"--shape {text}: expected an input and its axes, such as image=n,3,h,w")
+    return name, [int(axis) if axis.strip().isdecimal() else axis.strip() for axis in axes.split(",")]
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:

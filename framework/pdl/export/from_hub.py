@@ -140,7 +140,8 @@ def _of_graph(entry: Entry, file: Path, path: Path) -> None:
     labels = _labels_file(build)
     given = str(_inside(entry, labels)) if labels else build.labels
     pipeline = _pipeline(entry, build)
-    import_model(file, path, pipeline=pipeline, labels=given, sizes=build.sizes, name=entry.short, **_facts(entry))
+    axes: dict[str, Any] = {"sizes": build.sizes, "shapes": build.shapes}
+    import_model(file, path, pipeline=pipeline, labels=given, name=entry.short, **axes, **_facts(entry))
 
 
 def _of_weights(entry: Entry, file: Path, path: Path) -> None:

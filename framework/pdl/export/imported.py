@@ -48,6 +48,7 @@ def import_model(
     labels: str | None = None,
     sizes: Mapping[str, int] | None = None,
     values: Mapping[str, float] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
     force: bool = False,
     check: bool = True,
     timeout: float = OPENING,
@@ -59,6 +60,8 @@ def import_model(
     labels     a file of labels, one a line, or "metadata:KEY" for those that the model carries
     sizes      numbers for dynamic axes, which are then fixed
     values     numbers for inputs, which are then constants
+    shapes     of inputs, where the file has fixed sizes and its net takes others: {"image": ["n", 3, "h", "w"]}; ONNX
+               Runtime, which holds to the file, is then compared at its sizes alone
     force      write it though it differs from ONNX Runtime by more than `TOLERANCE` of an output's spread, and by more
                than ONNX Runtime's results change where inputs change in their last bits
     check      compare it with ONNX Runtime, where that is installed
@@ -70,7 +73,7 @@ def import_model(
     """
     source = Path(source)
     with limited(str(source), seconds=require_seconds(timeout)):
-        model = load_model(source, sizes=sizes, values=values, timeout=timeout)
+        model = load_model(source, sizes=sizes, values=values, shapes=shapes, timeout=timeout)
         names = labels_in(labels, model)
         data = packed(model, facts.pop("name", source.stem), steps_in(pipeline, model, names), names, **facts)
         session = of_bundle(bundle.read(data), timeout=timeout)
@@ -211,6 +214,8 @@ def sizes_to_try(model: Imported) -> Iterator[dict[str, int]]:
     """Sizes to compare at: those that the trace was made with, others from them, then what else nets take."""
     batch, lengths = dynamic(model.shapes)
     known = model.examples
+    if model.declared:
+        yield {**known, **model.declared}
     if known:
         yield {name: 1 if name in batch else size for name, size in known.items()}
         for factor, more in ((2, 0), (1, 32), (1, 1)):

@@ -97,12 +97,14 @@ class Build:
     pipeline  what goes before and after the net, or the path of a YAML inside the package
     labels    a text file inside the package, or `metadata:KEY` of the ONNX model
     sizes     symbolic sizes of the inputs that are given a number
+    shapes    of the inputs of an ONNX file with fixed sizes whose net takes others: {image: [n, 3, h, w]}
     """
 
     model: dict[str, Any] | None = None
     pipeline: dict[str, Any] | str | None = None
     labels: str | None = None
     sizes: dict[str, Annotated[int, Range(1)]] | None = None
+    shapes: dict[str, list[int | str]] | None = None
 
 
 @dataclass(frozen=True)

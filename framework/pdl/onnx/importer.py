@@ -8,7 +8,7 @@ sizes. Where they differ the model stays a graph, which the runtime traces again
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class Imported:
 
     shapes     of the inputs by name, sizes known only at run time as text
     examples   a size for each of these that the graph takes
+    declared   the sizes of the file itself, of axes that `shapes` opened
     values     of inputs of the file that have become constants
     notes      what the user should know, a line each
     """
@@ -52,39 +53,46 @@ class Imported:
     shapes: dict[str, Shape | None]
     program: Program | None = None
     examples: dict[str, int] = field(default_factory=dict)
+    declared: dict[str, int] = field(default_factory=dict)
     values: dict[str, Array] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 def load_model(
     source: str | Path | bytes, *, sizes: Mapping[str, int] | None = None, values: Mapping[str, float] | None = None,
-    timeout: float = OPENING,
+    shapes: Mapping[str, Sequence[int | str]] | None = None, timeout: float = OPENING,
 ) -> Imported:  # fmt: skip
     """Read an ONNX model, check that pdl has all its ops, and trace it.
 
     sizes     for dynamic axes, by the names that `Imported.shapes` shows: these become fixed
     values    for inputs by name, a number each, such as a sampling rate: these become constants
+    shapes    for inputs by name, what the file should have said: names make axes dynamic that it has at the size it was
+              traced with, {"image": ["n", 3, "h", "w"]}
     timeout   seconds that all of it may take
 
     Raises UsageError for damaged files, and for unsupported ops: all of them, each with its node; TimeLimitError, at
     the next node, where a file takes longer to read and trace than it may.
     """
     with limited("the given bytes" if isinstance(source, bytes) else str(source), seconds=require_seconds(timeout)):
-        return of_model(read(source), sizes, values)
+        return of_model(read(source), sizes, values, shapes)
 
 
 def of_model(
-    model: Model, sizes: Mapping[str, int] | None = None, values: Mapping[str, float] | None = None
+    model: Model,
+    sizes: Mapping[str, int] | None = None,
+    values: Mapping[str, float] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
 ) -> Imported:
     """`load_model` of a model that has been read."""
     graph = model.graph
     require_runnable(graph)
-    held = _held(graph, values or {})
-    shapes = named_axes(graph.inputs)
-    names = {n for shape in shapes.values() for n in shape or () if isinstance(n, str)}
+    held, declared = _held(graph, values or {}), _opened(graph, shapes or {})
+    named = named_axes(graph.inputs)
+    names = {n for shape in named.values() for n in shape or () if isinstance(n, str)}
     if unknown := sorted((sizes or {}).keys() - names):
         raise UsageError(f"no size is called {', '.join(unknown)}; the dynamic sizes are {', '.join(sorted(names))}")
-    made = Imported(graph, model.opsets, model.producer, model.metadata or {}, fixed(shapes, sizes or {}), values=held)
+    made = Imported(graph, model.opsets, model.producer, model.metadata or {}, fixed(named, sizes or {}), values=held)
+    made.declared = {name: size for name, size in declared.items() if name not in (sizes or {})}
     try:
         _trace(made)
     except NeedsValue as reason:
@@ -112,6 +120,26 @@ def _held(graph: Graph, values: Mapping[str, float]) -> dict[str, Array]:
     graph.inputs = [port for port in graph.inputs if port.name not in made]
     graph.initialisers.update(made)
     return made
+
+
+def _opened(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> dict[str, int]:
+    """Give inputs other shapes; the sizes that the file has where these have names."""
+    ports = {port.name: port for port in graph.inputs if port.kind == "tensor"}
+    if unknown := sorted(shapes.keys() - ports.keys()):
+        raise UsageError(f"no input is called {', '.join(unknown)}; there are {', '.join(ports)}")
+    declared: dict[str, int] = {}
+    for name, wanted in shapes.items():
+        own = ports[name].shape
+        axes = zip(own or (), wanted, strict=False)
+        if own is None or len(own) != len(wanted) or any(isinstance(a, int) and isinstance(b, int) and a != b
+                                                         for a, b in axes):  # fmt: skip
+            shown = show_shape(tuple(wanted))
+            raise UsageError(f"input {name} is {show_shape(own)}, which {shown} does not describe; name axes to open")
+        if any(isinstance(n, str) and not n.isidentifier() for n in wanted):
+            raise UsageError(f"input {name}: {show_shape(tuple(wanted))}: an axis is a number or a name, such as n")
+        declared |= {b: a for a, b in zip(own, wanted, strict=True) if isinstance(a, int) and isinstance(b, str)}
+        ports[name].shape = tuple(wanted)
+    return declared
 
 
 def fixed(shapes: Mapping[str, Shape | None], sizes: Mapping[str, int]) -> dict[str, Shape | None]:

@@ -44,6 +44,46 @@ def test_a_bundle_runs_as_the_file_did(net: Path) -> None:
     np.testing.assert_allclose(session.run({"x": x})["y"], read(net).graph.run({"x": x})["y"], rtol=1e-4, atol=1e-4)
 
 
+def of_fixed_sizes(path: Path) -> Path:
+    """The net, as a tool writes it that keeps the sizes of its example."""
+    made = onnx.load_from_string(conv_net())
+    for axis, size in zip(made.graph.input[0].type.tensor_type.shape.dim, (4, 3, 16, 24), strict=True):
+        axis.dim_value = size
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def test_fixed_sizes_of_a_file_are_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """ONNX Runtime holds to the file: it is compared at the sizes that this has."""
+    path = of_fixed_sizes(tmp_path / "fixed.onnx")
+    assert main(["import", str(path), "--shape", "x=n,3,h,w"]) == 0
+    session = pdl.runtime.load(path.with_suffix(".pdl"))
+    assert [str(p) for p in session.inputs] == ["x float32[n, 3, h, w]"]
+    x = floats(2, 3, 11, 20)
+    wanted = read(conv_net()).graph.run({"x": x})["y"]
+    np.testing.assert_allclose(session.run({"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
+    pytest.importorskip("onnxruntime", reason="compares with onnxruntime")
+    assert "n=4, h=16, w=24: difference" in capsys.readouterr().out
+    assert import_model(path, sizes={"n": 2}, shapes={"x": ["n", 3, "h", "w"]})["inputs"] == ["x float32[2, 3, h, w]"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("z=n,3,h,w", "no input is called z; there are x"),
+        ("x=n,3,h", "which [n, 3, h] does not describe"),
+        ("x=n,4,h,w", "which [n, 4, h, w] does not describe"),
+        ("x=n,3,-1,w", "[n, 3, -1, w]: an axis is a number or a name"),
+        ("x", "--shape x: expected an input and its axes"),
+    ],
+)
+def test_sizes_that_the_file_contradicts_are_not_opened(
+    tmp_path: Path, given: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(of_fixed_sizes(tmp_path / "fixed.onnx")), "--shape", given]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_graph_with_a_loop_becomes_a_bundle(tmp_path: Path) -> None:
     path, out = tmp_path / "loop.onnx", tmp_path / "made" / "loop.pdl"
     path.write_bytes(loop_model())
