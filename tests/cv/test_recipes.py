@@ -78,6 +78,8 @@ def test_pretrained_weights_are_taken_from_this_machine_or_the_recipe_is_skipped
         (data.CIFAR10, {"classes": ["frog", "dog"], "per_class": 20}),
         (data.ImageFolder, {}),
         (data.ImageFolder, {"mode": "gray", "classes": ["a", "b", "c"]}),
+        (data.ImageList, {"classes": ["a", "b", "c"]}),
+        (data.ImageList, {"root": "elsewhere", "ratios": {"train": 0.9, "val": 0.1}}),
     ],
 )
 def test_stand_ins_are_read_by_the_class_itself(kind: Any, settings: dict[str, Any], tmp_path: Path) -> None:

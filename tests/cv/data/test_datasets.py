@@ -13,7 +13,7 @@ import pytest
 
 from pdl.data import DataLoader, check
 from pdl.data import transforms as T
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, DataError
 from pdl_cv.data import CIFAR10, MNIST, Digits, FashionMNIST, ImageFolder, ImageList, read_idx
 from tests.cv.data.broken import cifar_binary, cifar_tar, encoded, idx, image_folder, image_list, mnist, picture
 
@@ -133,6 +133,33 @@ def test_image_list(tmp_path: Path) -> None:
     assert ImageList(tmp_path / "n.txt").classes == ["0", "1", "2"]
     (tmp_path / "w.txt").write_text("0.png dog\n1.png ant\n")
     assert ImageList(tmp_path / "w.txt").labels.tolist() == [1, 0]
+
+
+def test_image_list_that_tells_splits(tmp_path: Path) -> None:
+    """All splits have the classes of the whole list; ratios cut those of train."""
+    lines = [f"{i}.png\t{('cat', 'dog')[i % 2]}\ttrain" for i in range(40)]
+    file = tmp_path / "list.tsv"
+    file.write_text("\n".join([*lines, "40.png\tdog\ttest", "a b.png\tdog\ttest"]))
+    ratios = {"train": 0.75, "val": 0.25}
+    train, val, test = (ImageList(file, split=split, ratios=ratios) for split in ("train", "val", "test"))
+    assert (len(train), len(val)) == (30, 10)
+    assert np.bincount(val.labels).tolist() == [5, 5]
+    assert sorted([*train.paths, *val.paths]) == sorted(ImageList(file, split="train").paths)
+    assert test.classes == ["cat", "dog"]
+    assert (test.paths, test.labels.tolist(), test.lines) == (["40.png", "a b.png"], [1, 1], [41, 42])
+    assert len(ImageList(file)) == 42
+    plain = tmp_path / "plain.txt"
+    plain.write_text("\n".join(line.rpartition("\t")[0] for line in lines))
+    assert ImageList(plain, split="val", ratios=ratios).paths == val.paths
+    with pytest.raises(ConfigError, match="no split"):
+        ImageList(file, ratios=ratios)
+    with pytest.raises(DataError, match="no pictures for split 'dev', only test, train"):
+        ImageList(file, split="dev")
+    with pytest.raises(DataError, match="its lines name no splits"):
+        ImageList(plain, split="val")
+    file.write_text("0.png\tcat\ttrain\n1.png\tdog\n")
+    with pytest.raises(DataError, match=r"list\.tsv:2.*names no split"):
+        ImageList(file)
 
 
 def test_cifar_forms_agree(tmp_path: Path, own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

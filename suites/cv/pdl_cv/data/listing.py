@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
-from pdl.data.dataset import Sample
+import numpy as np
+
+from pdl.data.dataset import Sample, StandIn
 from pdl.data.faults import DataFault, Fault, fault, unreadable
+from pdl.data.splits import check_ratios, stratified_split
+from pdl.errors import ConfigError
 from pdl.files import read_bytes
-from pdl.hints import Inherited
+from pdl.hints import Inherited, Range
+from pdl_cv.data import standin
 from pdl_cv.data.base import ImageFiles, locate
 
 MAX_BYTES = 1 << 30
 
 
+class Entry(NamedTuple):
+    """A line of the list: its number, a picture, the picture's label and its split ("": the line names none)."""
+
+    line: int
+    path: str
+    label: str
+    split: str
+
+
 class ImageList(ImageFiles):
-    """Pictures and labels from a text file: a line for each, `path<TAB>label` or `path label`; empty lines are skipped.
+    """Pictures and labels from a text file: a line for each, `path<TAB>label` or `path label`, or, where the list also
+    tells the splits, `path<TAB>label<TAB>split`; empty lines are skipped.
 
     file     the list, UTF-8; a relative one is also looked for under PDL_DATA
+    split    only the lines of this split; or, where `ratios` name it, it is cut out of those of train (of all lines, if
+             they name no splits)
+    ratios   such as {train: 0.9, val: 0.1}: every class is cut at these shares, in the order of a hash of the paths and
+             `seed`; give all splits the same ratios
     root     what the paths are relative to; by default the list's folder
     classes  the class names: a list, or the path of a file with one name a line. A label is a number 0..n-1 or a
-             name. Without it, numbers give the classes 0..largest, names give their sorted list; the splits of one
-             data set then may differ, so name the classes where there are several splits
+             name. Without it, the numbers in the file (of all splits) give the classes 0..largest, names give their
+             sorted list; splits that are files of their own then may differ, so name the classes
     All else is as in `ImageFiles`.
     """
 
@@ -29,23 +49,35 @@ class ImageList(ImageFiles):
         self,
         file: str | Path,
         *,
+        split: str | None = None,
+        ratios: Mapping[str, float] | None = None,
+        seed: Annotated[int, Range(0)] = 0,
         root: str | Path | None = None,
         classes: Sequence[str] | str | Path | None = None,
         **options: Inherited,
     ) -> None:
-        self.file = locate(file)
+        self.file, self.split = locate(file), split
         names = _read_lines(locate(classes)) if isinstance(classes, str | Path) else classes
         lines = enumerate(_read_lines(self.file), 1)
         entries = [_entry(self.file, number, line) for number, line in lines if line.strip()]
         if not entries:
             raise fault(self.file, "the list is empty", "write a line `path label` for each picture")
-        self.lines = [number for number, _, _ in entries]
-        found = _classes([label for _, _, label in entries]) if names is None else names
+        found = _classes([entry.label for entry in entries]) if names is None else names
         known = [str(name) for name in found if str(name).strip()]
         index = {name: i for i, name in enumerate(known)}
-        labels = [_label(self.file, number, label, index, len(known)) for number, _, label in entries]
-        base = self.file.parent if root is None else locate(root)
-        super().__init__(base, [path for _, path, _ in entries], labels, known, **options)
+        labels = np.array([_label(self.file, entry, index, len(known)) for entry in entries], np.int64)
+        rows = _rows(self.file, entries, labels, split, ratios, seed)
+        self.lines = [entries[row].line for row in rows]
+        base, paths = self.file.parent if root is None else locate(root), [entries[row].path for row in rows]
+        super().__init__(base, paths, labels[rows].tolist(), known, seed=seed, **options)
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:
+        names = settings.get("classes") or [f"digit {i}" for i in range(standin.CLASSES)]
+        if isinstance(names, str) or len(names) > standin.CLASSES:
+            return None
+        file = standin.write_list(folder, list(names), splits=settings.get("split") is not None)
+        return StandIn({"file": str(file), "root": None, **standin.whole(settings)}, "digits as pictures in a list")
 
     def __getitem__(self, index: int) -> Sample:
         try:
@@ -68,14 +100,43 @@ def _read_lines(path: Path) -> list[str]:
         raise fault(path, "not UTF-8 text", "save the list as UTF-8", line=line) from error
 
 
-def _entry(file: Path, number: int, line: str) -> tuple[int, str, str]:
-    """(line number, path, label)."""
-    parts = line.strip().rsplit("\t", 1) if "\t" in line.strip() else line.strip().rsplit(None, 1)
-    if len(parts) != 2 or not all(part.strip() for part in parts) or "\0" in line:
-        raise fault(
-            file, f"{line.strip()[:60]!r} is not `path label`", "write a path, a tab or space, and a label", line=number
-        )
-    return number, parts[0].strip(), parts[1].strip()
+def _entry(file: Path, number: int, line: str) -> Entry:
+    text = line.strip()
+    parts = [part.strip() for part in (text.split("\t") if "\t" in text else text.rsplit(None, 1))]
+    if len(parts) not in (2, 3) or not all(parts) or "\0" in line:
+        advice = "write a path, a tab or space, and a label (and a tab and the split, where the list tells it)"
+        raise fault(file, f"{text[:60]!r} is not `path label`", advice, line=number)
+    return Entry(number, *parts, *[""] * (3 - len(parts)))
+
+
+def _rows(
+    file: Path,
+    entries: list[Entry],
+    labels: np.ndarray,
+    split: str | None,
+    ratios: Mapping[str, float] | None,
+    seed: int,
+) -> np.ndarray:
+    """int64: which entries are of the split."""
+    told = np.array([entry.split for entry in entries])
+    if "" in told and told.any():
+        row = int(np.flatnonzero(told == "")[0])
+        raise fault(file, "it names no split, other lines do", "name the split of every line", line=entries[row].line)
+    have = sorted(set(told.tolist()) - {""})
+    if split is None:
+        if ratios is not None:
+            raise ConfigError("ImageList: ratios are given but no split; add split=train (or val, test)")
+        return np.arange(len(entries))
+    if ratios is not None and split in check_ratios("ImageList", ratios):
+        rows = np.flatnonzero(told == "train") if have else np.arange(len(entries))
+        keys = [Path(entries[row].path).as_posix() for row in rows]
+        rows = rows[stratified_split(labels[rows], ratios, split, seed=seed, keys=keys)]
+    else:
+        rows = np.flatnonzero(told == split)
+    if not len(rows):
+        what = f"has no pictures for split {split!r}, only {', '.join(have)}" if have else "its lines name no splits"
+        raise fault(file, what, f"cut it: give every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
+    return rows
 
 
 def _is_number(label: str) -> bool:
@@ -91,7 +152,8 @@ def _classes(labels: list[str]) -> list[str]:
     return sorted(set(labels))
 
 
-def _label(file: Path, number: int, label: str, index: dict[str, int], count: int) -> int:
+def _label(file: Path, entry: Entry, index: dict[str, int], count: int) -> int:
+    label = entry.label
     if label in index:
         return index[label]
     if _is_number(label) and 0 <= int(label) < count:
@@ -101,5 +163,5 @@ def _label(file: Path, number: int, label: str, index: dict[str, int], count: in
         file,
         f"label {label!r} is outside of 0..{count - 1} and no name of the class list ({known})",
         "correct the label, or the class list (classes=)",
-        line=number,
+        line=entry.line,
     )

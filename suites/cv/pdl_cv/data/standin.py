@@ -59,6 +59,16 @@ def write_folders(folder: Path, names: Sequence[str], *, splits: bool, gray: boo
             file.write_bytes(cv2.imencode(file.suffix, picture)[1].tobytes())
 
 
+def write_list(folder: Path, names: Sequence[str], *, splits: bool) -> Path:
+    """The pictures of `write_folders` in a list of their paths, labels and, with `splits`, splits; the list's path."""
+    write_folders(folder, names, splits=splits, gray=False)
+    lines = []
+    for file in sorted(path.relative_to(folder) for path in folder.rglob("*") if path.suffix in {".png", ".jpg"}):
+        lines.append("\t".join([file.as_posix(), file.parts[-2], *file.parts[:-2]]) + "\n")
+    (folder / "list.tsv").write_text("".join(lines), encoding="utf-8")
+    return folder / "list.tsv"
+
+
 def write_objects(folder: Path, names: Sequence[str], *, splits: bool) -> None:
     """Pictures with up to four digits, in COCO's form: boxes, outlines, and the corners of the boxes as keypoints. An
     object of class k is a digit k (of k modulo 10). In images/<split> and <split>.json, or all in all.json.
