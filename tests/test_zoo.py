@@ -31,7 +31,7 @@ from pdl.workflow import evaluate
 
 ENTRIES = hub.index()
 OURS = [name for name, entry in ENTRIES.items() if entry.command is not None]
-PHOTOS = Wheel("scikit-image", "0.26.0", "skimage/data/coffee.png")
+PHOTOS = {name: Wheel("scikit-image", "0.26.0", f"skimage/data/{name}.png") for name in ("coffee", "astronaut")}
 SHARED = Path(__file__).parents[2] / "shared/data"
 
 
@@ -58,16 +58,26 @@ def fetched(name: str) -> Path:
         pytest.skip(str(error))
 
 
-def coffee(folder: Path) -> np.ndarray:
-    """A photograph of a cup of espresso."""
+def photograph(name: str, folder: Path) -> np.ndarray:
+    """One of scikit-image's pictures."""
     try:
-        file = wheels.fetch(PHOTOS, folder)
+        file = wheels.fetch(PHOTOS[name], folder)
     except Failed as error:
         pytest.skip(f"no photograph to look at: {error}")
     with zipfile.ZipFile(file) as archive:
-        raw = np.frombuffer(archive.read(PHOTOS.member), np.uint8)
+        raw = np.frombuffer(archive.read(PHOTOS[name].member), np.uint8)
     picture: np.ndarray = cv2.imdecode(raw, cv2.IMREAD_COLOR)[..., ::-1]
     return np.ascontiguousarray(picture)
+
+
+def coffee(folder: Path) -> np.ndarray:
+    """A photograph of a cup of espresso."""
+    return photograph("coffee", folder)
+
+
+def portrait(folder: Path) -> np.ndarray:
+    """A photograph of an astronaut, with one face."""
+    return photograph("astronaut", folder)
 
 
 def digit(folder: Path) -> np.ndarray:
@@ -97,6 +107,11 @@ def label(answer: Any) -> Any:
     return answer["label"]
 
 
+def places(answer: Any) -> Any:
+    """Objects with their boxes, to 32 pixels."""
+    return [(one["label"], [round(side / 32) for side in one["box"]]) for one in answer["detections"]]
+
+
 def text(answer: Any) -> Any:
     return answer["text"].replace(" ", "")
 
@@ -106,6 +121,7 @@ ASKED: dict[str, tuple[Callable[[Path], np.ndarray], Callable[[Any], Any], Any]]
     "cv/digits_lenet": (digit, label, "7"),
     "cv/mobilenet_v2_imagenet": (coffee, label, "espresso"),
     "cv/efficientnet_lite0_imagenet": (coffee, label, "espresso"),
+    "cv/centerface": (portrait, places, [("face", [6, 2, 8, 6])]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_small": (line, text, "TEXT3457"),
 }

@@ -47,9 +47,13 @@ class Detections(Labelled, Ranking, Thresholded):
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         if sample.frame is None:
-            raise UsageError("detections: needs to know where the output lies in an image: call the session with one")
+            raise UsageError(f"{self.name}: needs to know where the output lies in an image: call it with one")
         scores, classes, *masks = (sample.outputs[name] for name in self.beside)
-        boxes = sample.frame.back(value.reshape(-1, 2, 2)).reshape(-1, 4)
+        return self.listed(value, scores, classes, sample.frame, *masks)
+
+    def listed(self, value: Array, scores: Array, classes: Array, frame: Frame, masks: Array | None = None) -> Any:
+        """The answer, of boxes [K, 4] in pixels of the net's input, best first, which lies so in the image."""
+        boxes = frame.back(value.reshape(-1, 2, 2)).reshape(-1, 4)
         extent = boxes[:, 2:] - boxes[:, :2]
         kept = np.flatnonzero((classes >= 0) & (scores >= self.score) & (extent > 0).all(axis=1))[: self.k]
         columns = classes[kept].tolist(), scores[kept].tolist(), np.round(boxes[kept], 2).tolist()
@@ -57,9 +61,10 @@ class Detections(Labelled, Ranking, Thresholded):
             {"label": self.label(label), "class": label, "score": score, "box": box}
             for label, score, box in zip(*columns, strict=True)
         ]
-        for each, i in zip(found, kept, strict=True) if masks else ():
-            each["mask"] = encode(pasted(masks[0][i], self._unclipped(value[i], sample.frame), sample.frame))
-        return {"detections": found, "size": [sample.frame.height, sample.frame.width]}
+        if masks is not None:
+            for each, i in zip(found, kept, strict=True):
+                each["mask"] = encode(pasted(masks[i], self._unclipped(value[i], frame), frame))
+        return {"detections": found, "size": [frame.height, frame.width]}
 
     def _unclipped(self, box: Array, frame: Frame) -> Array:
         """A box in the original image with what lies beyond its edges."""
