@@ -12,7 +12,7 @@ import pdl
 from pdl.cli import main
 from pdl.errors import UsageError
 from pdl.ops.quant import QConv, QLinear
-from pdl.workflow.compression import compress
+from pdl.workflow.compression import _Listening, compress
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
 
 
@@ -56,3 +56,20 @@ def test_refusals(run: Path, tmp_path: Path) -> None:  # noqa: F811
         compress(run, method="best")
     assert main(["compress", str(tmp_path / "nowhere")]) == 2
     assert not (run / "model.int8.pdl").exists()
+
+
+def test_a_net_that_is_listened_to_has_its_losses() -> None:
+    class Own(pdl.nn.Module):
+        def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+            return x
+
+        def loss(self, x: pdl.Tensor) -> pdl.Tensor:
+            return x.sum()
+
+    heard = _Listening(Own())
+    x = pdl.as_tensor(np.ones((2, 3), np.float32))
+    heard(x)
+    assert heard.loss(x).item() == 6
+    assert [each[0].shape for each in heard.seen] == [(2, 3)]
+    with pytest.raises(AttributeError):
+        _ = heard.nothing

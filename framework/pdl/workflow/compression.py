@@ -195,6 +195,12 @@ class _Listening(Module):
         self.seen.append([np.array(x.numpy()) for x in map(as_tensor, xs)])
         return self.net(*xs)
 
+    def __getattr__(self, name: str) -> Any:
+        """What else a task asks of its net, such as the losses that a detector has itself."""
+        if name == "net":  # not there yet
+            raise AttributeError(name)
+        return getattr(self.net, name)
+
 
 def _of_split(task: Task, model: Module, deployment: Deployment, recipe: Recipe, dataset: Any, n: int) -> list[Batch]:
     """What the task gives the net for n samples of a split, spread over the whole of it: files are often in the order
