@@ -45,7 +45,8 @@ def command(
             style.error(f"{'' if fault.severity == 'error' else 'warning: '}{fault}")
         style.out(f"faults: {len(errors)}, warnings: {len(found) - len(errors)}" if found else "no fault found")
     if draw is not None:
-        write_atomic(draw, preview(checked, samples=DRAWN, versions=1).page())
+        drawable = known.Recipe(recipe(config, [*(overrides or ()), "data.on_error=skip"]))  # the others are told above
+        write_atomic(draw, preview(drawable, samples=DRAWN, versions=1).page())
         if not json:
             style.out(f"samples: {draw}")
     if errors:

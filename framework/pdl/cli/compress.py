@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,7 +50,11 @@ def command(
 
 
 def _show(made: Compressed) -> None:
-    rows = [(p.name, f"{p.before:.4f}", f"{p.after:.4f}", f"{p.after - p.before:+.4f}") for p in made.metrics]
+    rows = [
+        (p.name, f"{p.before:.4f}", f"{p.after:.4f}", f"{p.after - p.before:+.4f}")
+        for p in made.metrics
+        if not (isnan(p.before) and isnan(p.after))
+    ]
     kb = made.size
     rows.append(("size", f"{kb.before / 1e3:,.1f} kB", f"{kb.after / 1e3:,.1f} kB", f"{1 / kb.ratio:.2f} of it"))
     rows += [(p.name, f"{p.before:.3f} ms", f"{p.after:.3f} ms", f"{p.ratio:.2f} times as fast") for p in made.latency]

@@ -102,8 +102,10 @@ def _print(found: Iterator[tuple[Any, str | None]], json: bool) -> None:
     """All answers, as a table or as JSON. What they are of is not kept: the frames of a video are many."""
     total = without = 0
     made: list[dict[str, Any]] = []
+    left = _Left()
     for each, saved in found:
         total, without = total + 1, without + (each.error is not None)
+        left.see(each)
         if json:
             made.append(each.to_dict() | ({} if saved is None else {"saved": saved}))
         else:
@@ -113,6 +115,7 @@ def _print(found: Iterator[tuple[Any, str | None]], json: bool) -> None:
     else:
         names = list(dict.fromkeys(name for row in made for name in row))
         style.table(names, [[row.get(name, "") for name in names] for row in made])
+    left.tell(total)
     _judge(without, total)
 
 
@@ -171,11 +174,28 @@ def _judge(without: int, total: int) -> None:
         raise DataError("none of the inputs could be used")
 
 
+class _Left:
+    """How many inputs a model that leaves out answers of low scores had nothing to say of."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.score: float | None = None
+
+    def see(self, prediction: Any) -> None:
+        if prediction.error is None and (least := prediction.pipeline.least) is not None and not prediction.rows():
+            self.count, self.score = self.count + 1, least
+
+    def tell(self, total: int) -> None:
+        if self.count:
+            where = "" if total == 1 else f" in {self.count:,} of {total:,} inputs"
+            style.note(f"nothing found{where} with a score of {self.score:g} or more (--score)")
+
+
 def _rows(prediction: Any, saved: str | None) -> Iterator[dict[str, Any]]:
     """One row for each answer; the name of the input is in the first column."""
     first = {"input": prediction.name}
     if prediction.error is not None:
-        first["error"] = prediction.error
+        first["error"] = prediction.error.removeprefix(f"{prediction.name}: ")
     if saved is not None:
         first["saved"] = saved
     for number, row in enumerate(prediction.rows() or [{}]):
@@ -184,20 +204,22 @@ def _rows(prediction: Any, saved: str | None) -> Iterator[dict[str, Any]]:
 
 def _write(out: Path, write: Any, found: Iterator[Any], step: Any) -> None:
     """The answers as a file; what was left out is counted."""
-    left = {"unknown": 0, "error": 0}
-    done, rows = write(out, _counted(found, left, step.takes))
+    left, nothing = {"unknown": 0, "error": 0}, _Left()
+    done, rows = write(out, _counted(found, left, nothing, step.takes))
     if left["unknown"]:
         style.note(f"{left['unknown']:,} names are not known to the model, and were left out")
     style.pairs([("answers", str(out)), ("inputs", done), ("rows", rows)])
+    nothing.tell(done)
     _judge(left["error"], done)
 
 
-def _counted(found: Iterator[Any], left: dict[str, int], what: str) -> Iterator[Any]:
+def _counted(found: Iterator[Any], left: dict[str, int], nothing: _Left, what: str) -> Iterator[Any]:
     """The same, with progress: on a terminal at once, elsewhere twice a minute."""
     began = shown = time.monotonic()
     for number, each in enumerate(found, 1):
         left["unknown"] += len(each.unknown)
         left["error"] += each.error is not None
+        nothing.see(each)
         if each.error is not None and left["error"] <= SHOWN:
             style.note(_error(each))
         now = time.monotonic()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Key = tuple[str | int, ...]
+LONG = 60  # letters of a value that are not repeated in a message
 MISSING = "???"  # how YAML says that a value must still be given
 
 
@@ -21,7 +22,8 @@ class Origin:
 
     def __str__(self) -> str:
         if self.override:
-            return f"command line: {self.override}"
+            key, _, value = self.override.partition("=")
+            return f"command line: {key if len(value) > LONG else self.override}"
         return f"{shown(self.file)}:{self.line}" if self.file and self.line else shown(self.file)
 
 

@@ -212,6 +212,12 @@ class Pipeline:
         return made
 
     @property
+    def least(self) -> float | None:
+        """The score below which answers are left out; None where none are."""
+        steps = (step for steps in self.post.values() for step in steps)
+        return next((step.score for step in steps if isinstance(step, Thresholded)), None)
+
+    @property
     def ranks(self) -> bool:
         """Whether `limited` applies to it."""
         return any(isinstance(step, Ranking) for steps in self.post.values() for step in steps)

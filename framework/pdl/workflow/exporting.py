@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -158,6 +159,7 @@ def _costs(
     lines = [
         (f"{split}/{name}", f"{value:.4f} as float32, {after[name]:.4f} as {store} ({after[name] - value:+.4f})")
         for name, value in before.items()
+        if not (isnan(value) and isnan(after[name]))  # such as the precision of sizes that no object has
     ]
     return {f"{split}/{name}": value for name, value in after.items()}, lines
 

@@ -105,6 +105,14 @@ def test_settings_that_make_no_sense(arguments: dict[str, Any], words: str, tmp_
 
 
 # -- masks -------------------------------------------------------------------------------------------------------------
+def test_yaml_without_splits_names_the_classes(tmp_path: Path) -> None:
+    objects.yolo(tmp_path)
+    (tmp_path / "data.yaml").write_text("names: [cat, dog]\n")
+    found = DetectionFolder(tmp_path, split="train")
+    assert tuple(found.classes) == ("cat", "dog")
+    assert len(found) == 3
+
+
 @pytest.mark.parametrize("build", [objects.coco, objects.roboflow_yolo, objects.labelme], ids=lambda b: b.__name__)
 def test_outlines_become_masks(build: Callable[[Path], None], tmp_path: Path) -> None:
     build(tmp_path)

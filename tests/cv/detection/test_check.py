@@ -179,6 +179,15 @@ def test_the_command_draws_samples(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "almost no objects: cat (1), dog (2)" in said.err
     assert str(page) in said.out
     assert page.read_text().count("<rect") == 3 * 3
+    cut = next((tmp_path).rglob("train2017/*.png"))
+    whole = cut.read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    assert main(["check", "-c", str(tmp_path / "recipe.yaml"), "--draw", str(page)]) == 3
+    said = capsys.readouterr()
+    assert said.err.count(cut.name) == 1
+    assert str(page) in said.out
+    assert 0 < page.read_text().count("<rect") < 3 * 3
+    cut.write_bytes(whole)
     broken = tmp_path / "annotations/instances_train2017.json"
     broken.write_text(broken.read_text().replace("[22, 3, 16, 24]", "[22, 3, 0, 24]"))
     assert main(["check", "-c", str(tmp_path / "recipe.yaml"), "--json"]) == 3

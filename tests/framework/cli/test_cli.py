@@ -141,7 +141,7 @@ def test_version(capsys: Capture) -> None:
         (["export"], "Usage: pdl export"),
         (["export", "nowhere"], "'nowhere': no file or run folder"),
         (["export", "digits_lenet"], "digits_lenet is a bundle already; --to onnx"),
-        (["export", "digits_lenet", "--to", "onnx", "--store", "bf16"], "--weights, --store and --licence belong"),
+        (["export", "digits_lenet", "--to", "onnx", "--store", "bf16"], "--weights, --store, --form and --licence belong"),
         (["export", "nowhere", "--to", "paper"], "--to paper: choose bundle or onnx"),
         (["export", "nowhere", "--store", "fp8"], "--store fp8: choose fp32 or bf16 or fp16"),
         (["export", "nowhere", "-c", "x.yaml"], "-c belongs to --check"),
@@ -228,6 +228,25 @@ def test_the_life_of_a_bundle(tmp_path: Path, capsys: Capture, monkeypatch: pyte
     for command in (["predict", "model.pdl", "a.png"], ["info", "model.pdl"], ["bench", "model.pdl"]):
         assert main(command) == 3
         assert "model.pdl: archive: its end record is not at the end" in capsys.readouterr().err
+
+
+def test_nothing_found_is_said(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pdl.report import png
+    from tests.framework.runtime.test_tiles import Bright, Looking
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pdl.workflow.prediction.open_model", lambda *_, **__: Looking(Bright()))
+    for name in ("a.png", "b.png"):
+        Path(name).write_bytes(png(np.full((4, 4, 3), 100, np.uint8)))
+    Path("cut.jpg").write_bytes(b"\xff\xd8")
+    assert main(["predict", "model", "a.png"]) == 0
+    assert capsys.readouterr().err == "nothing found with a score of 0.5 or more (--score)\n"
+    assert main(["predict", "model", "a.png", "cut.jpg", "b.png"]) == 0
+    said = capsys.readouterr()
+    assert "nothing found in 2 of 3 inputs with a score of 0.5" in said.err
+    assert said.out.count("cut.jpg") == 1
+    assert main(["predict", "model", "a.png", "--out", "found.csv"]) == 0
+    assert "nothing found with" in capsys.readouterr().err
 
 
 def test_the_options_of_a_model(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from pdl import config
 from pdl.cli import main
+from pdl.config.tree import Origin
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.train.recipe import check
 from tests.framework.config.broken import GOOD
@@ -64,6 +65,11 @@ def test_origins(recipe: Path) -> None:
 def test_overrides(override: str, key: str, value: Any, recipe: Path) -> None:
     cfg = check(config.load(recipe, [override]))
     assert cfg.get(key) == value
+
+
+def test_long_overrides_are_named_by_their_key() -> None:
+    assert str(Origin(override="train.epochs=2")) == "command line: train.epochs=2"
+    assert str(Origin(override=f"data.test={{root: {'a' * 90}}}")) == "command line: data.test"
 
 
 def test_interpolation_and_environment(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:

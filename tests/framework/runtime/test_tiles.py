@@ -32,6 +32,9 @@ class Bright(Thresholded):
         y, x = np.nonzero(value[..., 0] > 255 * self.score)
         return {"points": np.stack([x, y], axis=1).tolist()}
 
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        return [{"x": x, "y": y} for x, y in answer["points"]]
+
     def joined(self, answers: Sequence[Any], places: Sequence[tuple[int, int]], size: tuple[int, int]) -> Any:
         found = {(x + dx, y + dy) for each, (dx, dy) in zip(answers, places, strict=True) for x, y in each["points"]}
         return {"points": sorted(map(list, found)), "size": size}

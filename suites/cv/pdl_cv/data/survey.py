@@ -74,7 +74,10 @@ def survey(data: Path, *, masks: bool = False, keypoints: bool = False) -> Surve
              for name in names}  # fmt: skip
     train = parts["train"]
     if not len(train.table.boxes):
-        raise DataError(f"{data}: no objects are marked in {len(train)} pictures for training")
+        raise DataError(
+            f"{data}: read as {WHAT[form]}, no objects are marked in {len(train)} pictures for training; give the "
+            "folder that holds pictures and their annotations, as labels/a/1.txt beside images/a/1.jpg"
+        )
     height, width, span = _sizes(train)
     return Survey(data.resolve(), parts, ratios, height, width, span)
 

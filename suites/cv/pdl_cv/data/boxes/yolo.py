@@ -28,20 +28,22 @@ from pdl_cv.data.boxes.voc import names_file
 from pdl_cv.data.folder import SPLIT_FOLDERS
 
 MAX_BYTES = 16 << 20
+SPLITS = {word for words in SPLIT_FOLDERS.values() for word in words}
 FARTHEST = 2.0  # in shares of a side: beyond are pixels, or no places at all
 MOST_NAMES = 100_000
 _LINE = re.compile(r"[\d\s.eE+\-]*\Z")
 
 
 def layout(tree: Tree) -> Layout:
-    """The splits that the YAML file names (data.yaml, dataset.yaml, ...); without one, those of the folders."""
+    """The splits that the YAML file names (data.yaml, dataset.yaml, ...); where it names none, or is not there,
+    those of the folders."""
     data = _settings(tree)
     if data is None:
-        splits = by_split(map(split_folder, tree.pictures)) if _has_labels(tree) else {}
-        return {split: partial(read, tree, [tree.pictures[i] for i in rows], names_file(tree), None)
-                for split, rows in splits.items()}  # fmt: skip
+        return _of_folders(tree, names_file(tree), None)
     file, settings = data
     names, skeleton = _names(tree, file, settings), _skeleton(tree, file, settings)
+    if not settings.keys() & SPLITS:
+        return _of_folders(tree, names, skeleton)
     found: dict[str, Any] = {}
     for split, words in SPLIT_FOLDERS.items():
         entry = next((settings[word] for word in words if settings.get(word)), None)
@@ -56,6 +58,12 @@ def layout(tree: Tree) -> Layout:
         raise fault(tree.root / file, "none of its train, val and test leads to pictures below its folder",
                     "correct the paths; name the folder that holds them all (root=)")  # fmt: skip
     return found
+
+
+def _of_folders(tree: Tree, names: Mapping[int, str] | Sequence[str] | None, skeleton: Skeleton | None) -> Layout:
+    splits = by_split(map(split_folder, tree.pictures)) if _has_labels(tree) else {}
+    return {split: partial(read, tree, [tree.pictures[i] for i in rows], names, skeleton)
+            for split, rows in splits.items()}  # fmt: skip
 
 
 def label_file(picture: str) -> str:
@@ -159,15 +167,18 @@ def _keypoints(values: list[float], skeleton: Skeleton | None) -> list[float] | 
 
 # -- the YAML file -----------------------------------------------------------------------------------------------------
 def _settings(tree: Tree) -> tuple[str, dict[str, Any]] | None:
-    """The first YAML file that has names of classes, and what it says."""
+    """The first YAML file that has names of classes and of splits, and what it says; else the first with names."""
+    bare = None
     for name in (each for each in tree.ending(".yaml", ".yml") if each.count("/") <= 1):
         try:
             found = parsed(tree.text(name, MOST_BYTES), tree.root / name)
         except ConfigError as error:
             raise DataFault(Fault(None, None, str(error), "correct the file")) from None
-        if isinstance(found, dict) and "names" in found and found.keys() & {"train", "val", "valid", "test"}:
-            return name, found
-    return None
+        if isinstance(found, dict) and "names" in found:
+            if found.keys() & SPLITS:
+                return name, found
+            bare = bare or (name, found)
+    return bare
 
 
 def _names(tree: Tree, file: str, settings: Mapping[str, Any]) -> dict[int, str]:
