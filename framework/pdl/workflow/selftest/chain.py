@@ -128,11 +128,13 @@ def _data(trial: Trial) -> None:
 
 def _train(trial: Trial) -> None:
     assert trial.cut is not None
-    hooks = [_Notes(trial.outcome.notes), _Snapshot(trial.path, trial.again)]
+    snapshot = _Snapshot(trial.path, trial.again)
+    hooks = [_Notes(trial.outcome.notes), snapshot]
     trial.result = train(trial.cut.config, run=trial.path, hooks=hooks, progress=False)
     epochs = [line["train/loss"] for line in read_log(trial.path / "metrics.jsonl") if line["kind"] == "epoch"]
     trial.outcome.facts |= {"loss": [epochs[0], epochs[-1]], "metrics": trial.result.metrics}
-    strange = [f"{name} is {value}" for name, value in trial.result.metrics.items() if not math.isfinite(value)]
+    found = trial.result.metrics
+    strange = [f"{name} is {value}" for name, value in found.items() if _strange(name, value, snapshot.monitor)]
     if strange:
         raise CheckError(f"not a number: {', '.join(strange)}")
     if not epochs[-1] < epochs[0]:
@@ -212,8 +214,16 @@ def _compare_metrics(trial: Trial, what: Path, said: str) -> None:
     for name, value in evaluate(what, split=trial.split).metrics.items():
         known = trial.result.metrics[name]
         tolerance = METRIC_TOLERANCE if name.endswith("loss") else JUMP
-        if not math.isclose(value, known, rel_tol=tolerance, abs_tol=tolerance):
+        both = math.isnan(value) and math.isnan(known)
+        if not both and not math.isclose(value, known, rel_tol=tolerance, abs_tol=tolerance):
             raise CheckError(f"{said} gives {name} {value:.6g}, training ended with {known:.6g}")
+
+
+def _strange(name: str, value: float, monitor: str) -> bool:
+    """Whether a metric is no number that must be one: a loss, or what is monitored. Others are NaN where nothing can be
+    measured, as the precision of large objects where there are none."""
+    needed = name.endswith("loss") or name.partition("/")[2] == monitor.partition("/")[2]
+    return math.isinf(value) or (math.isnan(value) and needed)
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -235,9 +245,10 @@ class _Snapshot(Hook):
 
     def __init__(self, run: Path, folder: Path) -> None:
         self.best, self.folder = Run(run).checkpoints / checkpoint.BEST, Run(folder).checkpoints
+        self.monitor = ""  # which metric decides on the best weights
 
     def on_step(self, trainer: Any) -> None:
-        lengths = trainer.lengths()
+        self.monitor, lengths = trainer.monitor, trainer.lengths()
         total = lengths["total_steps"]
         if trainer.state.step == (2 if total is None else max(1, total - max(1, lengths["steps_per_epoch"] // 2))):
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pdl import hub, suites
 from pdl.config import Config, build, from_dict, load
-from pdl.config.tree import MISSING, dotted, leaves, split
+from pdl.config.tree import MISSING, Key, dotted, leaves, split
 from pdl.data import DataFault, IterableDataset, StandIn
 from pdl.errors import ConfigError, DataError, PdlError
 from pdl.train.recipe import Recipe, check, faults
@@ -28,29 +28,33 @@ class Skipped(PdlError):
 
 @dataclass(frozen=True)
 class Cut:
-    """A recipe cut down: the config to train, what data it has (`OWN`, or what stands in) and why not its own."""
+    """A recipe cut down: the config to train, what data it has (`OWN`, or what stands in), why not its own, and which
+    weights it does not begin with."""
 
     config: Config
     data: str
     why: str = ""
+    fresh: tuple[str, ...] = ()
 
 
 def cut_down(recipe: str | Path, overrides: Sequence[str], folder: Path) -> Cut:
     """The recipe on little data; stand-ins are written below `folder`.
 
-    Raises ConfigError for a recipe with faults, DataError for data that is there and damaged, Skipped where data or
-    pretrained weights are absent.
+    Where pretrained weights are not on this machine, it begins with fresh ones. Raises ConfigError for a recipe with
+    faults, DataError for data that is there and damaged, UsageError for weights that no hub lists, Skipped where
+    data is absent.
     """
     whole = load(recipe, overrides)
     why = _absent(whole)
     stands = _stand_ins(whole, folder, why) if why else {}
     _check_but(whole, stands)
-    _check_weights(whole)
+    absent = _absent_weights(whole)
     known = Recipe(from_dict(_standing(whole, stands)))
     task: Task = known.task.build()
-    made = check(from_dict(_smaller(whole, task.smoke_test(known), stands)))
+    made = check(from_dict(_smaller(whole, task.smoke_test(known), stands, absent)))
     made.path = whole.path
-    return Cut(made, "; ".join(dict.fromkeys(stand.what for stand in stands.values())) or OWN, why)
+    fresh = tuple(f"{dotted(key)}: {whole.get(dotted(key))} is not on this machine; fresh weights" for key in absent)
+    return Cut(made, "; ".join(dict.fromkeys(stand.what for stand in stands.values())) or OWN, why, fresh)
 
 
 def _splits(config: Config) -> list[str]:
@@ -99,14 +103,16 @@ def _check_but(config: Config, stands: Mapping[str, StandIn]) -> None:
         raise ConfigError([config.line(fault) for fault in found])
 
 
-def _check_weights(config: Config) -> None:
-    """Skipped where pretrained weights that the recipe begins with are not on this machine."""
+def _absent_weights(config: Config) -> list[Key]:
+    """Where the recipe names pretrained weights that are not on this machine."""
+    found = []
     for key, value in leaves(config.tree):
         if key[-1] == "pretrained" and isinstance(value, str) and not Path(value).exists():
             try:
                 hub.resolve(value)
-            except DataError as error:
-                raise Skipped(f"{dotted(key)}: {error}") from error
+            except DataError:
+                found.append(key)
+    return found
 
 
 def _standing(config: Config, stands: Mapping[str, StandIn]) -> dict[str, Any]:
@@ -117,8 +123,8 @@ def _standing(config: Config, stands: Mapping[str, StandIn]) -> dict[str, Any]:
     return tree
 
 
-def _smaller(config: Config, tiny: SmokeTest, stands: Mapping[str, StandIn]) -> dict[str, Any]:
-    """The recipe's tree with few samples, small batches and few epochs."""
+def _smaller(config: Config, tiny: SmokeTest, stands: Mapping[str, StandIn], absent: Sequence[Key]) -> dict[str, Any]:
+    """The recipe's tree with few samples, small batches, few epochs and no weights that are absent."""
     tree = _standing(config, stands)
     data = tree["data"]
     for name in _splits(config):
@@ -126,8 +132,10 @@ def _smaller(config: Config, tiny: SmokeTest, stands: Mapping[str, StandIn]) -> 
     _smaller_batches(tree, tiny)
     short = {"epochs": tiny.epochs, "max_steps": None, "early_stop": None, "eval_every": 1, "export": False}
     tree["train"] = {**(tree.get("train") or {}), **short}
-    for key, value in tiny.settings.items():
-        _set(tree, split(key), value)
+    for name, value in tiny.settings.items():
+        _set(tree, split(name), value)
+    for key in absent:
+        _set(tree, key, None)
     return tree
 
 

@@ -15,7 +15,7 @@ from pdl.errors import ConfigError, DataError, listed
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.tensor import no_grad
-from pdl.train import Deployed, Loss, Metric, Recipe, Task
+from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.task import first_samples
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.deploy import DetectionDeployer
@@ -23,6 +23,7 @@ from pdl_cv.detection.loader import detection_loader
 from pdl_cv.detection.metrics import BoxAP, Protocol, Shown
 from pdl_cv.detection.preview import DetectionPreviewer
 from pdl_cv.detection.report import DetectionReporter
+from pdl_cv.detection.smoke import smoke_test
 from pdl_cv.models.detector import Detections, Detector, Share, Targets
 
 
@@ -172,6 +173,9 @@ class Detection(Task):
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check_recipe(recipe, progress)
+
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return smoke_test(recipe, batch_size=4, epochs=3)
 
     # -- what a task hands over ----------------------------------------------------------------------------------------
     def reporter(self) -> DetectionReporter:

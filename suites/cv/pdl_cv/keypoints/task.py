@@ -14,9 +14,10 @@ from pdl.errors import ConfigError, DataError, ShapeError, listed
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.tensor import no_grad
-from pdl.train import Deployed, Loss, Metric, Recipe, Task
+from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.task import first_samples
 from pdl_cv.detection.check import check_recipe
+from pdl_cv.detection.smoke import smoke_test
 from pdl_cv.keypoints.baselines import baselines
 from pdl_cv.keypoints.deploy import KeypointDeployer
 from pdl_cv.keypoints.flips import Flipped
@@ -191,6 +192,9 @@ class Keypoints(Task):
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check_recipe(recipe, progress)
+
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return smoke_test(recipe, batch_size=8, epochs=3)
 
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The mean pose."""
