@@ -168,8 +168,7 @@ class Trainer:
         for batch in batches:
             self.emit("on_batch")
             one = self.backward(batch, alone=len(batches) == 1)
-            if one.known:
-                loss.update(float(one.value.item()), float(one.weight))
+            loss.update(float(one.value.item()), float(one.weight))
             for name, part in one.parts.items():
                 parts.setdefault(name, Mean()).update(float(part), float(one.weight))
         if len(batches) > 1:
@@ -373,7 +372,8 @@ def evaluate(task: Task, model: Module, loader: Iterable[Any], *, split: str, li
         for batch in islice(loader, limit):
             one = task.evaluate(model, batch)
             one.outputs = tuple(x.data if isinstance(x, Tensor) else x for x in one.outputs)
-            loss.update(float(one.value.item()), float(one.weight))
+            if one.known:
+                loss.update(float(one.value.item()), float(one.weight))
             task.update_metrics(metrics, one, batch)
     measured = {"loss": loss.compute()} if loss.weight else {}
     values = {**measured, **{name: metric.compute() for name, metric in metrics.items()}}

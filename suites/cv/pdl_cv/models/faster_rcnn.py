@@ -38,6 +38,11 @@ def wide(boxes: pdl.Tensor, least: float) -> pdl.Tensor:
     return pdl.min(boxes[..., 2:] - boxes[..., :2], axis=-1) >= least
 
 
+def _seed(training: bool) -> pdl.Tensor:
+    """Of the sample of regions that a loss is of: another in each step, always the same in an evaluation."""
+    return pdl.draw_seed() if training else pdl.zeros((), dtype=pdl.int64)
+
+
 class Shifted(NamedTuple):
     """The boxes of a map: float32 [A, 4] before they are shifted, logits [N, A] of there being an object, and shifts
     [N, A, 4]."""
@@ -121,7 +126,7 @@ class RegionProposals(nn.Module):
         """
         anchors = np.concatenate([each.anchors for each in found])
         index = max_iou_assign(anchors, targets.boxes, targets.labels, positive=0.7, negative=0.3)
-        index = sample_assigned(index, pdl.draw_seed(), count=SAMPLE, positive_share=0.5)
+        index = sample_assigned(index, _seed(self.training), count=SAMPLE, positive_share=0.5)
         at, truth = _kept(index, SAMPLE)
         logits = rows_at(pdl.concat([each.logits for each in found], axis=1)[..., None], at)[..., 0]
         shifts = rows_at(pdl.concat([each.shifts for each in found], axis=1), at)
@@ -293,7 +298,7 @@ class FasterRCNN(Detector):
         used = pdl.concat([used, targets.labels >= 0], axis=1)
         index = max_iou_assign(boxes, targets.boxes, targets.labels, positive=0.5, negative=0.5, best=False)
         index = pdl.where(used, index, -2)
-        index = sample_assigned(index, pdl.draw_seed(), count=self.regions, positive_share=OBJECTS)
+        index = sample_assigned(index, _seed(self.training), count=self.regions, positive_share=OBJECTS)
         at, truth = _kept(index, self.regions)
         return rows_at(boxes, at), truth
 
