@@ -89,11 +89,13 @@ def test_steps_import_nothing_heavy(suite: str) -> None:
 WORDS = Vocabulary(["a", "b"])
 NODES = {"graph.start": np.array([0, 1, 2]), "graph.neighbours": np.array([1, 0], np.int32)}
 IMAGE = [{"step": "image", "mode": "rgb"}]
+CENTRES = {"step": "centerface", "sizes": "y", "offsets": "y"}
 #: distribution -> pipelines that have all of its steps, and what these need
 BUNDLES: dict[str, list[dict[str, Any]]] = {
     "pdl-cv": [
         {"pre": IMAGE, "post": [{"step": "detections", "scores": "y", "labels": "y"}]},
         {"pre": IMAGE, "post": [{"step": "keypoints"}]},
+        {"pre": IMAGE, "post": [CENTRES]},
     ],
     "pdl-graph": [
         {"pre": [{"step": "graph", "part": "x", "kind": "node", "features": 4}]},

@@ -76,7 +76,7 @@ def recipe(tmp_path: Path, **task: Any) -> Path:
     lines = [
         "defaults: [/cv/keypoints, _self_]",
         f"task: {{{', '.join(f'{k}: {v}' for k, v in task.items())}}}",
-        "model: {_target_: pdl_cv.PPTinyPose}",
+        "model: {_target_: pdl_cv.SimpleBaseline, backbone: {_target_: pdl_cv.MobileNetV2, width: 0.35}}",
         "data:",
         *(f"  {split}: {data}" for split in ("train", "val", "test")),
         "  batch_size: 8",

@@ -141,7 +141,7 @@ def test_version(capsys: Capture) -> None:
         (["export"], "Usage: pdl export"),
         (["export", "nowhere"], "'nowhere': no file or run folder"),
         (["export", "digits_lenet"], "digits_lenet is a bundle already; --to onnx"),
-        (["export", "digits_lenet", "--to", "onnx", "--store", "bf16"], "--weights, --store, --form and --licence belong"),
+        (["export", "digits_lenet", "--to", "onnx", "--store", "bf16"], "--weights, --store, --form and"),
         (["export", "nowhere", "--to", "paper"], "--to paper: choose bundle or onnx"),
         (["export", "nowhere", "--store", "fp8"], "--store fp8: choose fp32 or bf16 or fp16"),
         (["export", "nowhere", "-c", "x.yaml"], "-c belongs to --check"),

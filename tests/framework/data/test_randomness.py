@@ -21,7 +21,7 @@ def test_batch_equals_single(seed: int) -> None:
 
 def test_published_values() -> None:
     """SplitMix64 from state 0: the first outputs of the reference implementation."""
-    rng = SampleRandom._at(0, 0)
+    rng = SampleRandom._at(0, 0, 0)
     assert [rng.bits() for _ in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
 

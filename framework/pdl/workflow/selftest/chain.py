@@ -123,7 +123,7 @@ class Trial:
 def _data(trial: Trial) -> None:
     trial.cut = cut_down(trial.recipe, trial.overrides, trial.folder / "data")
     trial.outcome.data = trial.cut.data
-    trial.outcome.notes += [trial.cut.why] if trial.cut.why else []
+    trial.outcome.notes += [*filter(None, [trial.cut.why]), *trial.cut.fresh]
 
 
 def _train(trial: Trial) -> None:

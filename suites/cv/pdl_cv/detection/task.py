@@ -17,6 +17,7 @@ from pdl.nn import Module
 from pdl.tensor import no_grad
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.task import first_samples
+from pdl_cv.detection.baselines import baselines
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.deploy import DetectionDeployer
 from pdl_cv.detection.loader import detection_loader
@@ -170,6 +171,10 @@ class Detection(Task):
         """A folder, or a file of annotations, in any of the formats of `pdl_cv.data.DetectionFolder`."""
         return {"_target_": "pdl_cv.data.DetectionFolder", "root": str(path), "split": None, "ratios": None,
                 "format": "auto", "classes": self.classes}  # fmt: skip
+
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The boxes that are most frequent in the training data, for every image."""
+        return baselines(self, recipe, datasets, split)
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check_recipe(recipe, progress)

@@ -42,6 +42,7 @@ class Keypoints(Task):
                 nobody drew boxes: all are the spans of points
     margin      how many times larger than its box the part around an object is, before it gets the proportions of the
                 net's input
+    misses      how many of the worst misses the report draws
     sigma       of the Gaussians that heatmaps are taught, in their cells
     refine      how points between the cells are found: none, quarter (of a cell to the higher neighbour) or dark (arXiv
                 1910.06278)

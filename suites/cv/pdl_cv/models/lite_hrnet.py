@@ -257,6 +257,8 @@ class LiteHRNet(nn.Module):
 
     `size`: 18 or 30 layers, or the naive nets of table 4, whose blocks are those of ShuffleNetV2. `pretrained`: a name
     of the hub or a file.
+
+    num_keypoints  points of each object
     """
 
     head: ClassVar[str] = "final_layer"

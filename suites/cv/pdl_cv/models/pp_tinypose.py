@@ -16,6 +16,8 @@ class PPTinyPose(LiteHRNet):
     """Images [N, H, W, 3] -> heatmaps [N, H / 4, W / 4, num_keypoints]; H and W are multiples of 32.
 
     `pretrained`: a name of the hub or a file.
+
+    num_keypoints  points of each object
     """
 
     def __init__(self, *, num_keypoints: Width = 17, pretrained: str | None = None) -> None:

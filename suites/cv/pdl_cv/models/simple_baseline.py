@@ -34,6 +34,8 @@ class SimpleBaseline(nn.Module):
 
     `backbone`: any classification net; by default that of `size`, with fresh weights. `pretrained`: a name of the hub
     or a file, with weights of the whole net.
+
+    num_keypoints  points of each object
     """
 
     head: ClassVar[str] = "final_layer"

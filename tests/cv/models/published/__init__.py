@@ -1,5 +1,5 @@
 """What papers and model zoos say of the nets: one module a family, named as the family's, with FACTS (variant -> Fact)
-and QUICK, the variant whose arithmetic every run of the tests checks (the others are `slow`).
+and QUICK, the variant whose arithmetic every run of the tests checks (the others are `slow`); None: all are slow.
 """
 
 from __future__ import annotations
