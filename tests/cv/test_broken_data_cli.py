@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pdl.cli import main
-from tests.cv.data.broken import BROKEN, Broken
+from tests.cv.data.broken import BROKEN, Broken, encoded, image_folder
 
 RECIPE = {
     "defaults": ["/cv/classification", "_self_"],
@@ -60,3 +60,24 @@ def test_train(case: Broken, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     printed = capsys.readouterr()
     assert explained(case, printed.err), printed.err
     assert not (tmp_path / "run").exists(), "a run that never started leaves nothing behind"
+
+
+def test_broken_files_of_all_splits_are_told_before_the_first_epoch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = image_folder(tmp_path / "data", splits=("train", "val", "test"))
+    (tmp_path / "data/val/cat/002.png").write_bytes(encoded(50)[:-30])
+    (tmp_path / "data/test/dog/003.png").write_bytes(b"")
+    for i in range(5):
+        (tmp_path / f"data/test/cat/x{i}.jpg").write_bytes(b"not an image")
+    model = {**RECIPE["model"], "in_channels": 3}
+    tree = {**RECIPE, "model": model, "data": {**nodes, "batch_size": 2, "transforms": {"train": STEPS, "eval": STEPS}}}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(tree))
+    assert main(["train", "-c", str(tmp_path / "recipe.yaml"), "--run", str(tmp_path / "run")]) == 3
+    said = capsys.readouterr().err
+    for words in ("7 of 29 samples", "[val]", "val/cat/002.png", "no IEND", "and 2 more", "data.on_error=skip"):
+        assert words in said, (words, said)
+    assert not (tmp_path / "run").exists(), said
+    tree["data"]["on_error"] = "skip"
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(tree))
+    assert main(["train", "-c", str(tmp_path / "recipe.yaml"), "--run", str(tmp_path / "run")]) == 0

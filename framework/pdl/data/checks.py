@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pdl.data.dataset import Dataset, Sample, digest
-from pdl.data.faults import DataFault, Fault
+from pdl.data.faults import LEAVE_OUT, DataFault, Fault
 from pdl.data.pipeline import one_opencv_thread
 from pdl.errors import DataError
 
@@ -52,6 +53,22 @@ def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, pro
             leaks = _leaks(earlier, opened[earlier], seen[earlier], split, opened[split], seen[split])
             faults += shorten(leaks, limit, split)
     return faults
+
+
+def check_files(datasets: Mapping[str, Any], limit: int = 5) -> None:
+    """Look at the file of every sample of the named data sets, without decoding it (`Dataset.fault_of`). DataError
+    where some cannot be used: how many, the first `limit`, and what to do; DataFault where it is one."""
+    looked = {split: data for split, data in datasets.items() if isinstance(data, Dataset)}
+    found = [_in_split(fault, split) for split, data in looked.items() for index in range(len(data))
+             if (fault := data.fault_of(index)) is not None]
+    if len(found) == 1:
+        raise DataFault(found[0])
+    if found:
+        lines = "\n".join(f"  {str(each).removesuffix(f'; {each.advice}')}" for each in found[:limit])
+        more = f"\n  and {len(found) - limit:,} more, which pdl check names" if len(found) > limit else ""
+        total = sum(map(len, looked.values()))
+        raise DataError(f"{len(found):,} of {total:,} samples cannot be used:\n{lines}{more}\n"
+                        f"repair or remove them, or {LEAVE_OUT}")
 
 
 def open_all(datasets: Mapping[str, Source], faults: list[Fault]) -> dict[str, Dataset]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from pdl.data.faults import Fault
 from pdl.errors import UsageError
 from pdl.hints import Range, part
 
@@ -95,6 +96,11 @@ class Dataset:
 
     def path_of(self, index: int) -> str | None:
         """The file that holds sample `index`, where there is one."""
+        return None
+
+    def fault_of(self, index: int) -> Fault | None:
+        """What is wrong with the file of sample `index`, as far as a quick look shows that decodes nothing; None if it
+        looks whole, or samples have no files of their own. Training looks at all files before it begins."""
         return None
 
     # -- folds ---------------------------------------------------------------------------------------------------------
@@ -275,6 +281,9 @@ class Subset(Dataset):
     def path_of(self, index: int) -> str | None:
         return self.dataset.path_of(int(self.indices[index]))
 
+    def fault_of(self, index: int) -> Fault | None:
+        return self.dataset.fault_of(int(self.indices[index]))
+
 
 class Few(Subset):
     """At most `n` samples of `dataset`, in its order: of each class the first ones, as many of one as of another; where
@@ -365,6 +374,10 @@ class ConcatDataset(Dataset):
     def path_of(self, index: int) -> str | None:
         dataset, local = self._find(index)
         return dataset.path_of(local)
+
+    def fault_of(self, index: int) -> Fault | None:
+        dataset, local = self._find(index)
+        return dataset.fault_of(local)
 
 
 def sample_name(dataset: Dataset, index: int) -> str:

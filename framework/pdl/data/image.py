@@ -8,9 +8,9 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from pdl.data.faults import LEAVE_OUT, DataFault, fault, unreadable
+from pdl.data.faults import LEAVE_OUT, Fault, fault, unreadable
 from pdl.errors import ConfigError
-from pdl.files import read_bytes
+from pdl.files import map_file, read_bytes
 from pdl.runtime import headers
 from pdl.runtime.headers import EXTENSIONS as EXTENSIONS
 
@@ -76,7 +76,18 @@ def change_mode(images: np.ndarray, mode: Mode) -> np.ndarray:
     return cv2.cvtColor(flat, cv2.COLOR_RGB2GRAY).reshape(*images.shape[:-1], 1)
 
 
-def damaged(data: bytes, path: str | Path | None = None) -> DataFault | None:
-    """The fault of a file that is empty, cut off or too large, without decoding it; None if it looks whole."""
-    trouble = headers.trouble(data)
-    return fault(path, trouble, REPAIR) if trouble else None
+def mapped(path: str | Path) -> headers.Data:
+    """The content of a file, read from the disk as it is used; OSError as `pdl.files.open_file` has it."""
+    if not Path(path).stat().st_size:
+        return b""  # which cannot be mapped
+    return map_file(path).obj  # type: ignore[return-value]
+
+
+def fault_of(path: str | Path, *, index: int | None = None) -> Fault | None:
+    """What is wrong with an image file: absent, empty, cut off, too large, of another format; None if it looks whole.
+    Nothing is decoded, and of most files only the beginning and the end are read."""
+    try:
+        trouble = headers.trouble(mapped(path))
+    except OSError as error:
+        return unreadable(path, error, index=index).fault
+    return Fault(str(path), index, trouble, REPAIR) if trouble else None

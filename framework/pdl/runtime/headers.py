@@ -6,23 +6,28 @@ format that is not among these.
 
 from __future__ import annotations
 
+import mmap
 import re
 import struct
 from collections.abc import Callable
+from typing import TypeAlias
 
 #: names of files that are taken for images
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 MAX_PAGES = 100  # of a TIFF
 MAX_PIXELS = 1 << 28  # refuse what unpacks to more than 268 million pixels
 
+Data: TypeAlias = bytes | mmap.mmap
+"""The content of a file; of a mapped one little more than its beginning and its end is read."""
 
-def trouble(data: bytes) -> str | None:
+
+def trouble(data: Data) -> str | None:
     """Why a file is empty, cut off, too large or of no format that is read, without decoding it; None if it looks
     whole."""
     if not data:
         return "the file is empty (0 bytes)"
     for sign, look in _FORMATS.items():
-        if data.startswith(sign):
+        if data[: len(sign)] == sign:
             try:
                 return look(data)
             except struct.error:
@@ -31,9 +36,9 @@ def trouble(data: bytes) -> str | None:
     return f"not an image that can be decoded ({what}): JPEG, PNG, BMP, WebP, TIFF and PNM are read"
 
 
-def kind(data: bytes) -> str:
+def kind(data: Data) -> str:
     """What bytes that do not decode look like."""
-    if data.startswith((b"\xff\xd8", b"\x89PNG")):
+    if data[:2] == b"\xff\xd8" or data[:4] == b"\x89PNG":
         return "damaged JPEG or PNG"
     return "text" if all(32 <= b < 127 or b in b"\t\r\n" for b in data[:256]) else "unknown format"
 
@@ -45,7 +50,7 @@ def _size_trouble(width: int, height: int) -> str | None:
     return f"{width} x {height} pixels, more than the limit of {MAX_PIXELS}" if pixels > MAX_PIXELS else None
 
 
-def _jpeg_trouble(data: bytes) -> str | None:
+def _jpeg_trouble(data: Data) -> str | None:
     """Walk the segments up to the scan (ITU-T T.81, annex B); after it FF D9 can only be the end of the image."""
     at = 2
     while at + 4 <= len(data):
@@ -67,7 +72,7 @@ def _jpeg_trouble(data: bytes) -> str | None:
     return f"the JPEG is cut off inside its header ({len(data)} bytes)"
 
 
-def _png_trouble(data: bytes) -> str | None:
+def _png_trouble(data: Data) -> str | None:
     """Walk the chunks to IEND (PNG specification, section 5)."""
     at = 8
     while at + 12 <= len(data):
@@ -82,12 +87,12 @@ def _png_trouble(data: bytes) -> str | None:
     return f"the PNG is cut off: no IEND chunk in its {len(data)} bytes"
 
 
-def _bmp_trouble(data: bytes) -> str | None:
+def _bmp_trouble(data: Data) -> str | None:
     """The header before BITMAPINFOHEADER has 16 bits for a side."""
     return _size_trouble(*struct.unpack_from("<ii" if data[14:15] >= b"(" else "<hh", data, 18))
 
 
-def _webp_trouble(data: bytes) -> str | None:
+def _webp_trouble(data: Data) -> str | None:
     """Lossy, lossless and extended files (RFC 9649)."""
     if data[8:12] != b"WEBP":
         return f"not an image that can be decoded (RIFF, but not WebP, {len(data)} bytes)"
@@ -102,14 +107,14 @@ def _webp_trouble(data: bytes) -> str | None:
 _PNM = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
 
 
-def _pnm_trouble(data: bytes) -> str | None:
+def _pnm_trouble(data: Data) -> str | None:
     found = _PNM.match(data[:4096])
     return _size_trouble(int(found[1]), int(found[2])) if found else "damaged PNM: no width and height in its header"
 
 
-def _tiff_trouble(data: bytes) -> str | None:
+def _tiff_trouble(data: Data) -> str | None:
     """Width and height (tags 256 and 257) of every page (TIFF 6.0, section 2); those of BigTIFF are not read."""
-    end = "<" if data.startswith(b"II") else ">"
+    end = "<" if data[:2] == b"II" else ">"
     at = int(struct.unpack_from(f"{end}I", data, 4)[0])
     for _ in range(MAX_PAGES):
         count = int(struct.unpack_from(f"{end}H", data, at)[0])
@@ -127,7 +132,7 @@ def _tiff_trouble(data: bytes) -> str | None:
 
 
 #: how files begin, and what looks at the rest
-_FORMATS: dict[bytes, Callable[[bytes], str | None]] = {
+_FORMATS: dict[bytes, Callable[[Data], str | None]] = {
     b"\xff\xd8": _jpeg_trouble, b"\x89PNG\r\n\x1a\n": _png_trouble, b"BM": _bmp_trouble, b"RIFF": _webp_trouble,
     b"II*\0": _tiff_trouble, b"MM\0*": _tiff_trouble,
     **{b"P%d" % n: _pnm_trouble for n in range(1, 7)},

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pdl.data import WeightedSampler
+from pdl.data.checks import check_files
 from pdl.errors import ConfigError, UsageError
 from pdl.nn import Module, init
 from pdl.train.recipe import Recipe
@@ -36,17 +37,21 @@ def assemble(
     splits: Sequence[str] = SPLITS,
     training: bool = True,
     overfit: int = 0,
+    look: bool = False,
 ) -> Parts:
     """Data sets, then the model, then the loaders.
 
-    Without `training` the training data, too, comes in order and unchanged. With `overfit` that many samples of it
-    are both training and validation data.
+    With `look` files that cannot be read are a DataError now and not when their batch comes (`check_files`), unless
+    they are to be left out. Without `training` the training data, too, comes in order and unchanged. With `overfit`
+    that many samples of it are both training and validation data.
     """
     if overfit and not task.overfits:
         raise UsageError(f"overfit: the data of {type(task).__name__} has no samples that could be learned by heart")
     datasets = recipe.data.datasets(("train",) if overfit else splits)
     if overfit:
         datasets = {"train": first_samples(datasets["train"], overfit)}
+    if look and recipe.data.on_error == "error":
+        check_files(datasets)
     task.prepare(recipe, datasets)
     model = task.model(recipe)
     task.check_model(model, datasets, recipe)

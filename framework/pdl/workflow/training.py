@@ -82,7 +82,7 @@ def train(
         with random.fork_seed(settings.seed):
             going_on = resume and folder.resumable
             with deferred() if going_on else nullcontext(), collected() as reports:
-                parts = assemble(task, recipe, seed=settings.seed, overfit=overfit)
+                parts = assemble(task, recipe, seed=settings.seed, overfit=overfit, look=True)
             trainer = _trainer(
                 recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
             )

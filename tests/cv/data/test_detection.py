@@ -11,7 +11,8 @@ import cv2
 import numpy as np
 import pytest
 
-from pdl.data import DataLoader, Fold, transforms
+from pdl.data import DataFault, DataLoader, Fold, transforms
+from pdl.data.checks import check_files
 from pdl.errors import ConfigError, DataError
 from pdl_cv import rle
 from pdl_cv.data import DetectionFolder
@@ -335,6 +336,33 @@ def test_smaller_versions_of_another_size_than_annotated(tmp_path: Path) -> None
     data.table.sizes[0] *= 2
     with pytest.raises(DataError, match="its annotation says"):
         data.reduced(0, 2)
+
+
+def test_faults_of_files_are_seen_without_decoding(tmp_path: Path) -> None:
+    objects.coco(tmp_path)
+    page = json.loads((tmp_path / "annotations/instances_train2017.json").read_text())
+    page["images"][1]["width"] = 41
+    (tmp_path / "annotations/instances_train2017.json").write_text(json.dumps(page))
+    (tmp_path / "train2017/2.png").unlink()
+    data = DetectionFolder(tmp_path, split="train")
+    found = [data.fault_of(i) for i in range(3)]
+    assert found[0] is None
+    assert "40 x 30 pixels, its annotation says 41 x 30" in str(found[1])
+    assert "no such file" in str(found[2])
+    with pytest.raises(DataError, match=r"2 of 3 samples cannot be used:\n  \[train\] .*1\.png .*\n  .*2\.png "):
+        check_files({"train": data})
+    assert [str(data.fault_of(i)) for i in (1, 2)] == [str(each.fault) for each in map(raised(data), (1, 2))]
+
+
+def raised(data: DetectionFolder) -> Callable[[int], DataFault]:
+    """What reading a sample raises."""
+
+    def read(index: int) -> DataFault:
+        with pytest.raises(DataFault) as error:
+            data[index]
+        return error.value
+
+    return read
 
 
 def test_it_is_loaded_and_broken_pictures_are_skipped(tmp_path: Path) -> None:

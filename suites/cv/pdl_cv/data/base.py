@@ -10,7 +10,8 @@ from typing import Annotated
 import numpy as np
 
 from pdl.data.dataset import ArrayDataset, Dataset, Sample, digest
-from pdl.data.image import Mode, change_mode, check_mode, read_image
+from pdl.data.faults import Fault
+from pdl.data.image import Mode, change_mode, check_mode, fault_of, read_image
 from pdl.data.randomness import BatchRandom
 from pdl.data.splits import check_ratios, stratified_split
 from pdl.data.store import under_roots
@@ -128,6 +129,9 @@ class ImageFiles(Dataset):
 
     def path_of(self, index: int) -> str:
         return str(self.root / self.paths[index])
+
+    def fault_of(self, index: int) -> Fault | None:
+        return fault_of(self.path_of(index), index=index)
 
 
 def _whole(owner: str, split: str, ratios: Mapping[str, float] | None) -> str:

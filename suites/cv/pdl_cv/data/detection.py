@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from pdl.data.dataset import Dataset, Dealing, Sample, StandIn, digest
-from pdl.data.faults import fault
-from pdl.data.image import Mode, check_mode, read_image
+from pdl.data.faults import DataFault, Fault, fault
+from pdl.data.image import Mode, check_mode, fault_of, read_image
 from pdl.data.splits import check_ratios, stratified_split
 from pdl.data.transforms.annotations import scaled
 from pdl.errors import ConfigError
@@ -20,7 +20,7 @@ from pdl.hints import Range
 from pdl.suites import suggest
 from pdl_cv.data import standin
 from pdl_cv.data.boxes.formats import layout
-from pdl_cv.data.boxes.sizes import image_size
+from pdl_cv.data.boxes.sizes import header_size, image_size
 from pdl_cv.data.boxes.table import Table
 from pdl_cv.data.boxes.tree import Layout, Tree
 
@@ -119,11 +119,8 @@ class DetectionFolder(Dataset):
     def __getitem__(self, index: int) -> Sample:
         image = read_image(self.path_of(index), mode=self.mode, index=index)
         height, width = image.shape[:2]
-        said = tuple(self.table.sizes[index].tolist())
-        if said != (height, width) and 0 not in said:
-            what = f"the picture has {width} x {height} pixels, its annotation says {said[1]} x {said[0]}"
-            advice = f"was it scaled, or turned by EXIF data? correct {self.source_of(index)}"
-            raise fault(self.path_of(index), what, advice, index=index)
+        if (other := self._other_size(index, (height, width))) is not None:
+            raise other
         return {"image": image, **self._annotation(index, height, width), **self._pairs}
 
     def reduced(self, index: int, factor: int) -> Sample:
@@ -145,6 +142,22 @@ class DetectionFolder(Dataset):
 
     def path_of(self, index: int) -> str:
         return str(self.table.root / self.table.paths[index])
+
+    def fault_of(self, index: int) -> Fault | None:
+        found = fault_of(path := self.path_of(index), index=index)
+        if found is not None or (size := header_size(Path(path))) is None:
+            return found
+        other = self._other_size(index, size)
+        return None if other is None else other.fault
+
+    def _other_size(self, index: int, size: tuple[int, int]) -> DataFault | None:
+        """The error about an image whose (height, width) is not what is annotated."""
+        said = tuple(self.table.sizes[index].tolist())
+        if said == size or 0 in said:
+            return None
+        what = f"the image has {size[1]} x {size[0]} pixels, its annotation says {said[1]} x {said[0]}"
+        advice = f"was it scaled, or turned by EXIF data? correct {self.source_of(index)}"
+        return fault(self.path_of(index), what, advice, index=index)
 
     def source_of(self, index: int) -> str:
         """The file that the annotation of an image is in."""

@@ -83,9 +83,14 @@ class ImageList(ImageFiles):
         try:
             return super().__getitem__(index)
         except DataFault as error:
-            old = error.fault
-            what = f"{old.what} (listed in {self.file}:{self.lines[index]})"
-            raise DataFault(Fault(old.path, index, what, old.advice)) from error.__cause__
+            raise DataFault(self._with_line(error.fault, index)) from error.__cause__
+
+    def fault_of(self, index: int) -> Fault | None:
+        found = super().fault_of(index)
+        return found and self._with_line(found, index)
+
+    def _with_line(self, fault: Fault, index: int) -> Fault:
+        return Fault(fault.path, index, f"{fault.what} (listed in {self.file}:{self.lines[index]})", fault.advice)
 
 
 def _read_lines(path: Path) -> list[str]:

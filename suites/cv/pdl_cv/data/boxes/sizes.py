@@ -6,8 +6,8 @@ import struct
 from pathlib import Path
 
 from pdl.data.faults import unreadable
-from pdl.data.image import read_image
-from pdl.files import read_bytes
+from pdl.data.image import mapped, read_image
+from pdl.runtime.headers import Data
 
 _NO_SIZE = (0xC4, 0xC8, 0xCC)
 ORIENTATION = 0x0112
@@ -17,19 +17,24 @@ def image_size(path: Path) -> tuple[int, int]:
     """(height, width), turned as EXIF data of a JPEG says; formats other than JPEG and PNG are decoded for it.
     DataFault where the file cannot be read."""
     try:
-        data = read_bytes(path)
+        found = header_size(path)
     except OSError as error:
         raise unreadable(path, error) from error
-    found = None
-    if data.startswith(b"\xff\xd8"):
-        found = _jpeg(data)
-    elif data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and b"eXIf" not in data[:4096]:
-        width, height = struct.unpack_from(">II", data, 16)
-        found = height, width
     return found or read_image(path).shape[:2]  # type: ignore[return-value]
 
 
-def _jpeg(data: bytes) -> tuple[int, int] | None:
+def header_size(path: Path) -> tuple[int, int] | None:
+    """The same, without decoding; None where the header does not say it. OSError where the file cannot be read."""
+    data = mapped(path)
+    if data[:2] == b"\xff\xd8":
+        return _jpeg(data)
+    if data[:8] == b"\x89PNG\r\n\x1a\n" and data[12:16] == b"IHDR" and b"eXIf" not in data[:4096]:
+        width, height = struct.unpack_from(">II", data, 16)
+        return height, width
+    return None
+
+
+def _jpeg(data: Data) -> tuple[int, int] | None:
     """The sides in the frame's header (ITU-T T.81, B.2.2)."""
     at, turned = 2, False
     while at + 9 <= len(data) and data[at] == 0xFF:
