@@ -9,10 +9,11 @@ from typing import Any
 
 from pdl.dtype import Array
 from pdl.nn import Module
+from pdl.nn.module import evaluating
 from pdl.ops.base import Spec
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.steps import Resources
-from pdl.tensor import as_tensor, no_grad
+from pdl.tensor import as_tensor
 from pdl.vocabulary import Vocabulary
 
 
@@ -71,12 +72,7 @@ class Deployment:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the module by name, for a batch of inputs by name, in evaluation mode."""
-        module, training = self.module, self.module.training
-        module.eval()
-        try:
-            with no_grad():
-                made = module(*[as_tensor(inputs[name]) for name in self.inputs])
-        finally:
-            module.train(training)
+        with evaluating(self.module):
+            made = self.module(*[as_tensor(inputs[name]) for name in self.inputs])
         tensors = made if isinstance(made, tuple | list) else (made,)
         return {name: t.numpy() for name, t in zip(self.outputs, tensors, strict=True)}

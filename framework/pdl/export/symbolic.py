@@ -11,10 +11,10 @@ import numpy as np
 from pdl.autograd.anomaly import PACKAGE
 from pdl.dims import Dim
 from pdl.errors import PdlError, TraceError
+from pdl.nn.module import evaluating
 from pdl.ops.base import Spec
 from pdl.program import Node, Program, Value, specialise, trace, verify
 from pdl.program.ir import show_op
-from pdl.tensor import no_grad
 
 
 def trace_symbolic(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, list[str]]:
@@ -24,13 +24,8 @@ def trace_symbolic(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, li
     `specialise` makes of this one, op by op and constant by constant. Raises TraceError where the code cannot be
     traced at all.
     """
-    training = module.training
-    module.eval()
-    try:
-        with no_grad():
-            return _trace(module.deployed().eval(), inputs)
-    finally:
-        module.train(training)
+    with evaluating(module):
+        return _trace(module.deployed().eval(), inputs)
 
 
 def _trace(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, list[str]]:

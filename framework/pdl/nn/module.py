@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from pdl.dtype import Array, as_dtype, bfloat16, float32, is_floating
 from pdl.errors import UsageError
 from pdl.hints import part
-from pdl.tensor import HookHandle, Tensor, TensorLike, _Tracing
+from pdl.tensor import HookHandle, Tensor, TensorLike, _Tracing, no_grad
 
 ForwardHook: TypeAlias = "Callable[[Module, tuple[Any, ...], Any], Any]"
 PreHook: TypeAlias = "Callable[[Module, tuple[Any, ...]], Any]"
@@ -381,3 +382,16 @@ def _state(module: Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
         start = f"{path}." if path else ""
         yield from ((start + name, value) for name, value in _own(each, Parameter))
         yield from ((start + name, value) for name, value in _own(each, Buffer) if value.persistent)
+
+
+@contextmanager
+def evaluating(model: Module) -> Iterator[None]:
+    """Evaluation mode and no gradients inside the block; afterwards every module is in its own mode again."""
+    before = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with no_grad():
+            yield
+    finally:
+        for module, training in before:
+            module.training = training

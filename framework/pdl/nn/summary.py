@@ -11,11 +11,11 @@ import numpy as np
 
 from pdl.dtype import float32
 from pdl.errors import TraceError
-from pdl.nn.module import Module
+from pdl.nn.module import Module, evaluating
 from pdl.ops.base import Op, Spec
 from pdl.ops.cost import multiply_adds
 from pdl.ops.listeners import observed
-from pdl.tensor import HookHandle, Tensor, no_grad
+from pdl.tensor import HookHandle, Tensor
 
 
 @dataclass
@@ -84,7 +84,7 @@ def summary(model: Module, inputs: Sequence[int] | Tensor | Sequence[Tensor] | N
     specs = _specs(model, inputs)
     rows = _rows(model)
     if specs is not None:
-        with _evaluation(model), no_grad():
+        with evaluating(model):
             try:
                 _trace(model, specs, rows)
             except TraceError:
@@ -130,18 +130,6 @@ def _tensors(inputs: Any, specs: list[Spec]) -> list[Tensor]:
 def _is_shown(module: Module, row: Row) -> bool:
     """Layers without layers of their own, and whatever computes or learns by itself."""
     return next(module.children(), None) is None or row.parameters > 0 or row.multiply_adds > 0
-
-
-@contextmanager
-def _evaluation(model: Module) -> Iterator[None]:
-    """Evaluation mode inside the block; afterwards every module is in its own mode again."""
-    before = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in before:
-            module.training = training
 
 
 def _trace(model: Module, specs: list[Spec], rows: dict[int, Row]) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 import pdl
 from pdl import nn
-from pdl.errors import UsageError
+from pdl.errors import ShapeError, UsageError
+from pdl.nn.module import evaluating
 
 
 class Net(nn.Module):
@@ -51,6 +52,19 @@ def test_tied_weights_count_once_and_save_twice() -> None:
     net[1].weight = net[0].weight
     assert [n for n, _ in net.named_parameters()] == ["0.weight", "0.bias", "1.bias"]
     assert "1.weight" in net.state_dict()
+
+
+def test_evaluating_gives_every_module_its_mode_back() -> None:
+    net = Net()
+    net.body.eval()  # as a part that is frozen
+    with evaluating(net):
+        assert not any(module.training for module in net.modules())
+        assert not net(pdl.ones((5, 3))).requires_grad
+    with pytest.raises(ShapeError), evaluating(net):
+        net(pdl.ones((5, 4)))
+    assert net.training
+    assert not any(module.training for module in net.body.modules())
+    assert net(pdl.ones((5, 3))).requires_grad
 
 
 def test_forward_and_backward() -> None:

@@ -13,8 +13,8 @@ from pdl import nn
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.hub.creating import Features
+from pdl.nn.module import evaluating
 from pdl.nn.stages import head_of
-from pdl.tensor import no_grad
 
 Share = Annotated[float, Range(0, 1)]
 LOOKED_AT = 64  # pixels a side of the image by which a backbone's channels are found
@@ -137,11 +137,8 @@ class Backbone(Features):
 
     def _look(self) -> tuple[int, ...]:
         """Run a small image, to find which maps have these strides and how many channels."""
-        training = self.training
-        self.eval()
-        with no_grad():
-            maps = super().forward(pdl.Tensor(np.zeros((1, LOOKED_AT, LOOKED_AT, 3), np.float32)))
-        self.train(training)
+        with evaluating(self):
+            maps = super().forward(pdl.zeros(1, LOOKED_AT, LOOKED_AT, 3))
         have = [LOOKED_AT // each.shape[1] for each in maps]
         missing = [stride for stride in self.strides if stride not in have]
         if missing:

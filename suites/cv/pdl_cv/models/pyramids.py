@@ -8,6 +8,7 @@ from typing import Any
 
 import pdl
 from pdl import nn
+from pdl.nn.module import evaluating
 from pdl_cv.models.blocks import ConvNorm
 from pdl_cv.models.detector import LOOKED_AT, without_classifier
 
@@ -62,11 +63,8 @@ class Taps(nn.Module):
         self._maps: list[pdl.Tensor] = []
         for path in after:
             net.get_submodule(path).register_forward_hook(self._keep)
-        training = net.training
-        self.eval()
-        with pdl.no_grad():
+        with evaluating(self):
             maps = self.forward(pdl.zeros(1, LOOKED_AT, LOOKED_AT, 3))
-        self.train(training)
         self.strides = tuple(LOOKED_AT // each.shape[1] for each in maps)
         self.channels = tuple(each.shape[3] for each in maps)
 

@@ -14,6 +14,7 @@ from pdl import nn
 from pdl.dtype import Array
 from pdl.errors import ConfigError
 from pdl.hints import Range
+from pdl.nn.module import evaluating
 from pdl_cv.models.blocks import Chain, ConvNorm, chain, substituted, take_pretrained
 from pdl_cv.models.detector import LOOKED_AT, Backbone, Detector, Selection, Targets, clipped, without_classifier
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
@@ -75,11 +76,8 @@ class ExpandedMaps(nn.Module):
             if any(isinstance(layer, nn.Conv2d) and layer.stride == (2, 2) for layer in block.modules())
         ]
         self.block = strided[-1]
-        training = net.training
-        self.eval()
-        with pdl.no_grad():
+        with evaluating(self):
             self.channels = tuple(x.shape[3] for x in self.forward(pdl.zeros(1, LOOKED_AT, LOOKED_AT, 3)))
-        self.train(training)
 
     def forward(self, x: pdl.Tensor) -> list[pdl.Tensor]:
         """x [N, H, W, 3] -> maps of strides 16 and 32."""

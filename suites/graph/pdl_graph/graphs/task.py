@@ -12,7 +12,8 @@ from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.tensor import Tensor, no_grad
+from pdl.nn.module import evaluating
+from pdl.tensor import Tensor
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
 from pdl.train.metrics import class_metrics
@@ -202,14 +203,12 @@ class GraphPrediction(Task):
             return
         for split, dataset in datasets.items():
             batch = Batches(Chosen(dataset), self_loops=self.self_loops).get_batch(np.arange(min(2, len(dataset))))
-            training, name = model.training, type(model).__name__
-            model.eval()
+            name = type(model).__name__
             try:
-                with no_grad():
+                with evaluating(model):
                     shape = tuple(model(batch["graph"]).shape)
             except ShapeError as error:
                 raise ConfigError(f"model: {name} does not take the graphs of data.{split}: {error}") from error
-            model.train(training)
             expected = (batch["graph"].num_graphs, self.outputs)
             if shape != expected:
                 raise ConfigError(

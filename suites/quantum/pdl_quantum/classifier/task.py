@@ -10,7 +10,8 @@ import numpy as np
 import pdl
 from pdl.errors import ConfigError, DataError, ShapeError
 from pdl.nn import Module
-from pdl.tensor import Tensor, no_grad
+from pdl.nn.module import evaluating
+from pdl.tensor import Tensor
 from pdl.train import Deployer, Loss, Metric, Recipe, Reporter, SmokeTest, Task
 from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
 from pdl.train.metrics import class_metrics
@@ -123,14 +124,12 @@ class QuantumClassifier(Task):
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run a sample of each split through the model."""
         for split, dataset in datasets.items():
-            batch, training = self._first(recipe, dataset), model.training
-            model.eval()
+            batch = self._first(recipe, dataset)
             try:
-                with no_grad():
+                with evaluating(model):
                     shape = tuple(model(self.inputs(batch)).shape)
             except ShapeError as error:
                 raise ConfigError(f"model: does not take the samples of data.{split}: {error}") from error
-            model.train(training)
             if shape != (1, len(self.classes)):
                 raise ConfigError(f"model: gives {shape} for one sample of data.{split}, expected "
                                   f"{(1, len(self.classes))}; leave model.num_classes out")  # fmt: skip

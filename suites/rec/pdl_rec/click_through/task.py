@@ -10,7 +10,7 @@ from pdl.config.signature import SECTION
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
-from pdl.tensor import no_grad
+from pdl.nn.module import evaluating
 from pdl.train import Loss, Metric, Recipe, Reporter, SmokeTest, Task
 from pdl_rec.click_through.baselines import baselines
 from pdl_rec.click_through.deploy import ClickThroughDeployer
@@ -129,11 +129,8 @@ class ClickThrough(Task):
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one row through the model."""
         batch = next(iter(self.loader(next(iter(datasets.values())), recipe, training=False, seed=0)))
-        training = model.training
-        model.eval()
-        with no_grad():
+        with evaluating(model):
             shape = model(*(x[:2] for x in self.inputs(batch))).shape
-        model.train(training)
         width = 1 if len(shape) == 1 else shape[1]
         if width != len(self.labels):
             raise ConfigError(

@@ -12,7 +12,7 @@ from pdl.config.signature import SECTION
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.nn import Module
-from pdl.tensor import no_grad
+from pdl.nn.module import evaluating
 from pdl.train import Loss, Metric, Recipe
 from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
 from pdl.train.metrics import R2, MeanAbsoluteError, MeanSquaredError, class_metrics
@@ -143,11 +143,8 @@ class RowPrediction(ClickThrough):
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one row through the model."""
         batch = next(iter(self.loader(next(iter(datasets.values())), recipe, training=False, seed=0)))
-        training = model.training
-        model.eval()
-        with no_grad():
+        with evaluating(model):
             shape = tuple(model(*(x[:2] for x in self.inputs(batch))).shape)
-        model.train(training)
         if len(shape) != 2 or shape[1] != self.outputs:
             raise ConfigError(f"model: {recipe.model.target} gives {shape} for 2 rows, expected (2, {self.outputs}); "
                               "pdl_rec.TableNet gives any number of outputs")  # fmt: skip
