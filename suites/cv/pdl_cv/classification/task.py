@@ -7,28 +7,27 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pdl
-from pdl.errors import ConfigError, DataError, ShapeError, listed
+from pdl.errors import ConfigError, DataError, listed
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.tensor import no_grad
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
 from pdl.train.metrics import class_metrics
-from pdl.train.task import first_samples
 from pdl_cv.classification.baselines import baselines
 from pdl_cv.classification.deploy import ClassificationDeployer
 from pdl_cv.classification.metrics import Mistakes
 from pdl_cv.classification.preview import ClassificationPreviewer
 from pdl_cv.classification.report import ClassificationReporter
 from pdl_cv.classification.views import View, check_views, with_views
+from pdl_cv.fitting import agreed, answer, first_images
 from pdl_cv.models.blocks import Auxiliary
 
 
 class Classification(Task):
-    """One class for each picture, by cross-entropy.
+    """One class for each image, by cross-entropy.
 
     classes          their names in the order of the labels; by default the data set's
-    mode             "rgb" or "gray": how `pdl predict` reads pictures; by default as many channels as the data set's
+    mode             "rgb" or "gray": how `pdl predict` reads images; by default as many channels as the data set's
     label_smoothing  share of the target that is spread evenly over all classes (Szegedy et al., arXiv 1512.00567); in
                      training only
     class_weights    weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike; in
@@ -90,14 +89,7 @@ class Classification(Task):
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on the class names, and on gray or colour."""
         for split, dataset in datasets.items():
-            names = list(dataset.classes)
-            if not self.classes:
-                self.classes = names or _numbered(dataset)
-            if names and names != self.classes:
-                expected = f"expected {len(self.classes)} ({listed(self.classes)})"
-                raise DataError(
-                    f"data.{split}: has {len(names)} classes ({listed(names)}), {expected}; all splits need one list"
-                )
+            self.classes = agreed(self.classes, dataset.classes, split=split) or _numbered(dataset)
             labels = getattr(dataset, "labels", None)
             if labels is not None and len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
                 raise DataError(
@@ -113,40 +105,15 @@ class Classification(Task):
         return {"num_classes": len(self.classes)}
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
-        """Run one picture of each split through its transforms and the model."""
-        for split, dataset in datasets.items():
-            training = split == "train"
-            loader = self.loader(first_samples(dataset, 1), recipe, training=training, seed=0)
-            loader.workers, loader.drop_last = 0, False  # type: ignore[attr-defined]
-            batch = next(iter(loader), None)
-            if batch is None:  # an unreadable first picture, with on_error=skip
-                continue
-            if self.mode is None:
-                self.mode = "gray" if first_samples(dataset, 1)[0]["image"].shape[-1] == 1 else "rgb"
-            self._fits(
-                model, batch["image"], f"data.{split} after data.transforms.{'train' if training else 'eval'}", recipe
-            )
-
-    def _fits(self, model: Module, images: Any, source: str, recipe: Recipe) -> None:
-        if images.dtype.kind != "f":
-            raise ConfigError(
-                f"{source} gives {images.dtype} images; add pdl.data.transforms.Normalize or ToFloat to the list"
-            )
-        name, training = recipe.model.target, model.training
-        model.eval()
-        try:
-            with no_grad():
-                shape = model(pdl.as_tensor(images)).shape
-        except ShapeError as error:
-            raise ConfigError(
-                f"model: {name} does not take the images of {source}, shape {images.shape[1:]}: {error}"
-            ) from error
-        model.train(training)
-        if shape != (1, len(self.classes)):
-            raise ConfigError(
-                f"model: {name} gives outputs of shape {shape}, but the data has {len(self.classes)} classes "
-                f"({listed(self.classes)}); set model.num_classes={len(self.classes)}, or leave it out"
-            )
+        """Run one image of each split through its transforms and the model."""
+        for images, source in first_images(self, datasets, recipe):
+            shape = answer(model, images, source, recipe).shape
+            if shape != (1, len(self.classes)):
+                raise ConfigError(
+                    f"model: {recipe.model.target} gives outputs of shape {shape}, but the data has "
+                    f"{len(self.classes)} classes ({listed(self.classes)}); set model.num_classes={len(self.classes)}, "
+                    "or leave it out"
+                )
 
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes, "mode": self.mode}

@@ -11,12 +11,10 @@ import numpy as np
 
 import pdl
 from pdl.data import DataLoader, Fault
-from pdl.errors import ConfigError, DataError, listed
+from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.tensor import no_grad
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
-from pdl.train.task import first_samples
 from pdl_cv.detection.baselines import baselines
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.deploy import DetectionDeployer
@@ -25,6 +23,7 @@ from pdl_cv.detection.metrics import BoxAP, Protocol, Shown
 from pdl_cv.detection.preview import DetectionPreviewer
 from pdl_cv.detection.report import DetectionReporter
 from pdl_cv.detection.smoke import smoke_test
+from pdl_cv.fitting import agreed, answer, first_images
 from pdl_cv.models.detector import Detections, Detector, Share, Targets
 
 
@@ -106,14 +105,7 @@ class Detection(Task):
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on the class names."""
         for split, dataset in datasets.items():
-            names = list(dataset.classes)
-            if not self.classes:
-                self.classes = names
-            if names and names != self.classes:
-                raise DataError(
-                    f"data.{split}: has {len(names)} classes ({listed(names)}), expected {len(self.classes)} "
-                    f"({listed(self.classes)}); all splits need one list"
-                )
+            self.classes = agreed(self.classes, dataset.classes, split=split)
         if not self.classes:
             raise ConfigError("the data set names no classes; list them in task.classes")
 
@@ -129,40 +121,19 @@ class Detection(Task):
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one image of each split through its transforms and the model."""
-        for split, dataset in datasets.items():
-            training = split == "train"
-            loader = self.loader(first_samples(dataset, 1), recipe, training=training, seed=0)
-            loader.workers, loader.drop_last = 0, False
-            batch = next(iter(loader), None)
-            if batch is None:  # an unreadable first image, with on_error=skip
-                continue
-            images, source = batch["image"], f"data.{split} after data.transforms.{'train' if training else 'eval'}"
-            if self.mode is None:
-                self.mode = "gray" if first_samples(dataset, 1)[0]["image"].shape[-1] == 1 else "rgb"
-            if images.dtype.kind != "f":
+        stride = getattr(model, "stride", 1)
+        for images, source in first_images(self, datasets, recipe):
+            height, width = images.shape[1:3]
+            if height % stride or width % stride:
                 raise ConfigError(
-                    f"{source} gives {images.dtype} images; add pdl.data.transforms.Normalize or ToFloat to the list"
+                    f"{source} gives images of {height} x {width}; {recipe.model.target} takes multiples of {stride}: "
+                    "change the size of Letterbox or Resize"
                 )
-            self._fits(model, images, source, recipe)
-
-    def _fits(self, model: Module, images: Any, source: str, recipe: Recipe) -> None:
-        stride, (height, width) = getattr(model, "stride", 1), images.shape[1:3]
-        if height % stride or width % stride:
-            raise ConfigError(
-                f"{source} gives images of {height} x {width}; {recipe.model.target} takes multiples of {stride}: "
-                "change the size of Letterbox or Resize"
-            )
-        if isinstance(model, Deployed):
-            return
-        training = model.training
-        model.eval()
-        with no_grad():
-            found = model(pdl.as_tensor(images))
-        model.train(training)
-        if self.masks and found.masks is None:
-            raise ConfigError(
-                f"model: {recipe.model.target} finds no masks; choose a net that does, as pdl_cv.MaskRCNN"
-            )
+            found = Detections(*answer(model, images, source, recipe))
+            if self.masks and found.masks is None:
+                raise ConfigError(
+                    f"model: {recipe.model.target} finds no masks; choose a net that does, as pdl_cv.MaskRCNN"
+                )
 
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes, "mode": self.mode}

@@ -10,14 +10,13 @@ import numpy as np
 import pdl
 from pdl.data import DataLoader, Fault
 from pdl.data.pipeline import prepares
-from pdl.errors import ConfigError, DataError, ShapeError, listed
+from pdl.errors import ConfigError, listed
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.tensor import no_grad
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
-from pdl.train.task import first_samples
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.smoke import smoke_test
+from pdl_cv.fitting import agreed, answer, first_images
 from pdl_cv.keypoints.baselines import baselines
 from pdl_cv.keypoints.deploy import KeypointDeployer
 from pdl_cv.keypoints.flips import Flipped
@@ -137,14 +136,7 @@ class Keypoints(Task):
         """Agree on names, on which points are left and right of each other, and on what is cut out."""
         for split, dataset in datasets.items():
             names = [str(name) for name in described(dataset, "keypoint_names")]
-            if not self.names:
-                count = annotation_of(dataset, 0)["keypoints"].shape[1] if not names else 0
-                self.names = names or [str(i) for i in range(count)]
-            if names and names != self.names:
-                raise DataError(
-                    f"data.{split}: has {len(names)} points ({listed(names)}), expected {len(self.names)} "
-                    f"({listed(self.names)}); all splits need one list"
-                )
+            self.names = agreed(self.names, names, split=split, what="points") or _numbered(dataset)
             if self.flip_pairs is None:
                 self.flip_pairs = [[int(a), int(b)] for a, b in described(dataset, "flip_pairs")]
             if self.skeleton is None:
@@ -157,35 +149,13 @@ class Keypoints(Task):
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one object of each split through its transforms and the model."""
-        for split, dataset in datasets.items():
-            training = split == "train"
-            loader = self.loader(first_samples(dataset, 1), recipe, training=training, seed=0)
-            loader.workers, loader.drop_last = 0, False
-            batch = next(iter(loader), None)
-            if batch is not None:  # else an unreadable first image, with on_error=skip
-                source = f"data.{split} after data.transforms.{'train' if training else 'eval'}"
-                self._fits(model, batch["image"], source, recipe)
-
-    def _fits(self, model: Module, images: Any, source: str, recipe: Recipe) -> None:
-        if images.dtype.kind != "f":
-            raise ConfigError(
-                f"{source} gives {images.dtype} images; add pdl.data.transforms.Normalize or ToFloat to the list"
-            )
-        name, training = recipe.model.target, model.training
-        model.eval()
-        try:
-            with no_grad():
-                shape = model(pdl.as_tensor(images)).shape
-        except ShapeError as error:
-            raise ConfigError(
-                f"model: {name} does not take the images of {source}, shape {images.shape[1:]}: {error}"
-            ) from error
-        model.train(training)
-        if len(shape) != 4 or shape[-1] != len(self.names):
-            raise ConfigError(
-                f"model: {name} gives outputs of shape {shape}, but the data has {len(self.names)} points "
-                f"({listed(self.names)}); set model.num_keypoints={len(self.names)}, or leave it out"
-            )
+        for images, source in first_images(self, datasets, recipe):
+            shape = answer(model, images, source, recipe).shape
+            if len(shape) != 4 or shape[-1] != len(self.names):
+                raise ConfigError(
+                    f"model: {recipe.model.target} gives outputs of shape {shape}, but the data has {len(self.names)} "
+                    f"points ({listed(self.names)}); set model.num_keypoints={len(self.names)}, or leave it out"
+                )
 
     def learned_config(self) -> dict[str, Any]:
         pairs = {name: [list(pair) for pair in getattr(self, name) or ()] for name in ("flip_pairs", "skeleton")}
@@ -213,6 +183,10 @@ class Keypoints(Task):
 
     def deployer(self, recipe: Recipe) -> KeypointDeployer:
         return KeypointDeployer(self, recipe)
+
+
+def _numbered(dataset: Any) -> list[str]:
+    return [str(i) for i in range(annotation_of(dataset, 0)["keypoints"].shape[1])]
 
 
 def torso(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,105 @@
+"""What deployers of nets that take images share: preparation, samples, cards and an example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pdl.data import Dataset
+from pdl.data.image import Mode, change_mode
+from pdl.data.pipeline import deployed_steps, prepares
+from pdl.dims import Dim
+from pdl.dtype import as_dtype
+from pdl.export.deployment import Deployment
+from pdl.nn import Module
+from pdl.ops.base import Spec
+from pdl.report import Card, png
+from pdl.train import Deployer
+from pdl.train.task import first_samples
+
+NOISE = ((96, 128), (240, 200), (133, 47), (256, 256))  # heights and widths
+
+
+class ImageDeployer(Deployer):
+    """Images [N, H, W, C], prepared as for evaluation; a subclass says what is run on them and what answers."""
+
+    samples: ClassVar[int] = 4
+    """How many images a bundle is checked with."""
+
+    def of_images(
+        self,
+        model: Module,
+        dataset: Any,
+        *,
+        module: Module,
+        outputs: tuple[str, ...],
+        post: Mapping[str, list[dict[str, Any]]],
+        labels: list[str],
+        any_size: bool = False,
+        **about: Any,
+    ) -> Deployment:
+        """The deployment of `module`, a function around `model` that takes one input, "image".
+
+        any_size   whether heights and widths may change; else they are those that the transforms give
+        about      further plain facts for people
+        """
+        transforms = self.recipe.data.transforms(training=False)
+        mode: Mode = getattr(self.task, "mode", None) or "rgb"
+        samples = [change_mode(image, mode) for image in self.images(dataset)]
+        prepare = prepares(transforms)
+        first = prepare(samples[0])["image"]
+        height, width = first.shape[:2]
+        if any_size:
+            height, width = Dim.symbol("h", height), Dim.symbol("w", width)
+        return Deployment(
+            module=module,
+            net=model,
+            inputs={"image": Spec((Dim.symbol("n", 3), height, width, first.shape[2]), as_dtype(first.dtype))},
+            outputs=outputs,
+            pre={"image": [{"step": "image", "mode": mode}, *deployed_steps(transforms)]},
+            post=dict(post),
+            samples=samples,
+            prepare=prepare,
+            labels=labels,
+            about={**self.recipe.identity(), "parameters": _count(model), **about},
+        )
+
+    def images(self, dataset: Any) -> list[np.ndarray]:
+        """A few images of the data, uint8 [H, W, C]; noise where there are none."""
+        few = first_samples(dataset, min(self.samples, len(dataset))) if isinstance(dataset, Dataset) else dataset
+        found = [sample["image"] for sample in islice(iter(() if few is None else few), self.samples)]
+        rng = np.random.default_rng(0)
+        return found or [rng.integers(0, 256, (*sides, 3), dtype=np.uint8) for sides in NOISE]
+
+    def size_of(self, model: Module) -> str:
+        """The class of the model and its parameters, in words."""
+        return f"{self.recipe.model.target}, {_count(model):,} parameters"
+
+    def image_card(self, title: str, summary: str, protocol: str, *, draws: bool = True) -> Card:
+        """The card of a model that answers about images; `draws`: whether its answers are drawn on them."""
+        return Card(
+            title=title,
+            summary=summary,
+            protocol=protocol,
+            use="    session = pdl.runtime.load('model.pdl')\n"
+            "    session(image)          # uint8 [H, W, 3] RGB, a path, or the bytes of a file\n\n"
+            f"or `pdl predict model.pdl photo.jpg{' --save drawn' if draws else ''}`.",
+            data=self.learned_from,
+        )
+
+    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
+        """The first image of the test data, as a file."""
+        loader = loaders.get("test") or loaders.get("val")
+        if loader is None or not isinstance(loader.dataset, Dataset):
+            return "IMAGE"
+        path = folder / "example.png"
+        path.write_bytes(png(loader.dataset[0]["image"]))
+        return str(path)
+
+
+def _count(model: Module) -> int:
+    return sum(p.size for p in model.parameters())
