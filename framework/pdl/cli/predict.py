@@ -99,24 +99,29 @@ def command(
 
 
 def _print(found: Iterator[tuple[Any, str | None]], json: bool) -> None:
-    """All answers, as a table or as JSON. What they are of is not kept: the frames of a video are many."""
-    total = without = 0
-    made: list[dict[str, Any]] = []
-    left = _Left()
-    for each, saved in found:
-        total, without = total + 1, without + (each.error is not None)
-        left.see(each)
-        if json:
-            made.append(each.to_dict() | ({} if saved is None else {"saved": saved}))
-        else:
-            made += _rows(each, saved)
+    """All answers, as a table, or as JSON, which is written as they come. What they are of is not kept: the frames of a
+    video are many."""
+    count, left = {"total": 0, "error": 0}, _Left()
+    counted = _judged(found, count, left)
     if json:
-        style.json(made)
+        style.json_list(each.to_dict() | ({} if saved is None else {"saved": saved}) for each, saved in counted)
     else:
+        made = [row for each, saved in counted for row in _rows(each, saved)]
         names = list(dict.fromkeys(name for row in made for name in row))
         style.table(names, [[row.get(name, "") for name in names] for row in made])
-    left.tell(total)
-    _judge(without, total)
+    left.tell(count["total"])
+    _judge(count["error"], count["total"])
+
+
+def _judged(
+    found: Iterator[tuple[Any, str | None]], count: dict[str, int], left: _Left
+) -> Iterator[tuple[Any, str | None]]:
+    """The same, counted."""
+    for each, saved in found:
+        count["total"] += 1
+        count["error"] += each.error is not None
+        left.see(each)
+        yield each, saved
 
 
 def _inputs(model: str, pipeline: Any) -> str:

@@ -47,8 +47,26 @@ def note(text: str) -> None:
 
 def json(value: Any) -> None:
     """One line of JSON. Numbers that JSON lacks (NaN, infinity) become null."""
+    out(_json_text(value))
+
+
+def json_list(values: Iterable[Any]) -> None:
+    """The same of a list, whose values are written as they come and not kept; the line of one that ends with an error
+    ends there, too."""
+    lead, end = "[", ""
+    try:
+        for value in values:
+            _write(sys.stdout, f"{lead}{_json_text(value)}", end="")
+            lead = ", "
+        end = "]" if lead == ", " else "[]"
+    finally:
+        if end or lead == ", ":
+            out(end)
+
+
+def _json_text(value: Any) -> str:
     text = _json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False)
-    out(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # as JSON writes it
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # as JSON writes it
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> None:
@@ -220,10 +238,10 @@ def silence() -> None:
         return
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str, end: str = "\n") -> None:
     _settle()
     encoding = stream.encoding or "utf-8"
-    _quietly(lambda: stream.write(shown(text).encode(encoding, "replace").decode(encoding) + "\n"))
+    _quietly(lambda: stream.write(shown(text).encode(encoding, "replace").decode(encoding) + end))
 
 
 def _quietly(write: Callable[[], object]) -> None:

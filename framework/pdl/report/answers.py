@@ -1,8 +1,8 @@
 """Drawings of answers as files: an image with a label below it, outlines of what was detected, the texts that were read
 next to them; or an SVG that a step made.
 
-Labels become a PNG. Texts become an SVG with the image inside, because they may be in any script: the viewer has the
-fonts, OpenCV has none.
+Labels become an image of the input's own format. Texts become an SVG with the image inside, because they may be in any
+script: the viewer has the fonts, OpenCV has none.
 """
 
 from __future__ import annotations
@@ -21,20 +21,37 @@ from pdl.report.page import png
 from pdl.runtime.drawing import Drawing, Mark
 
 TINT = 0.4  # share of its colour in what a mark fills
+QUALITY = 95  # of JPEG and WebP
+FORMATS = {
+    ".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp", ".bmp": "bmp", ".tif": "tiff", ".tiff": "tiff",
+}  # fmt: skip
+"""What drawings are written as, by the endings of their inputs; those of other inputs become a PNG."""
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 
 
 def save(drawing: Drawing, folder: Path, name: str) -> Path:
-    """Write a drawing under the name of its input, without what a file's name cannot hold, or with a number where that
-    exists."""
-    stem = Path(name).stem if drawing.image is not None else name
+    """Write a drawing under the name of its input and in its format, without what a file's name cannot hold, or with a
+    number where that exists."""
     if drawing.image is None:
-        return _write(folder, stem, ".svg", drawing.svg.encode())
+        return _write(folder, name, ".svg", drawing.svg.encode())
+    stem, suffix = Path(name).stem, Path(name).suffix.lower()
+    suffix = suffix if suffix in FORMATS else ".png"
     texts = any(mark.text is not None for mark in drawing.marks)
     if drawing.any_script or texts or any(not mark.label.isascii() for mark in drawing.marks):
         below = "" if texts else drawing.caption
-        return _write(folder, stem, ".svg", svg(drawing.image, drawing.marks, below).encode())
-    return _write(folder, stem, ".png", png(labelled(outlined(drawing.image, drawing.marks), drawing.caption)))
+        return _write(folder, stem, ".svg", svg(drawing.image, drawing.marks, below, suffix).encode())
+    image = labelled(outlined(drawing.image, drawing.marks), drawing.caption)
+    return _write(folder, stem, suffix, encoded(image, suffix))
+
+
+def encoded(image: Array, suffix: str) -> bytes:
+    """An image uint8 [H, W, 3] as a file with this ending, of FORMATS."""
+    import cv2
+
+    if FORMATS[suffix] == "png":
+        return png(np.ascontiguousarray(image))
+    quality = {"jpeg": [cv2.IMWRITE_JPEG_QUALITY, QUALITY], "webp": [cv2.IMWRITE_WEBP_QUALITY, QUALITY]}
+    return bytes(cv2.imencode(suffix, image[:, :, ::-1], quality.get(FORMATS[suffix], []))[1].tobytes())
 
 
 def rendered(drawing: Drawing) -> Array:
@@ -110,11 +127,13 @@ def _write_label(picture: Array, label: str, corner: Array, colour: tuple[int, .
     cv2.putText(picture, label, place, cv2.FONT_HERSHEY_SIMPLEX, size, (255, 255, 255), 1, cv2.LINE_AA)
 
 
-def svg(image: Array, marks: Sequence[Mark], below: str = "") -> str:
-    """The image with outlines, and to its right each text at the same place; or with a line of text below it."""
+def svg(image: Array, marks: Sequence[Mark], below: str = "", suffix: str = ".png") -> str:
+    """The image, as a file with this ending, with outlines, and to its right each text at the same place; or with a
+    line of text below it."""
     height, width = image.shape[:2]
     zoom = max(1.0, 256 / width)
-    inside = f"data:image/png;base64,{base64.b64encode(png(np.ascontiguousarray(image))).decode()}"
+    suffix = suffix if FORMATS[suffix] in ("jpeg", "webp") else ".png"  # what browsers show
+    inside = f"data:image/{FORMATS[suffix]};base64,{base64.b64encode(encoded(image, suffix)).decode()}"
     parts = [f'<image width="{width}" height="{height}" href="{inside}"/>']
     for number, mark in enumerate(marks):
         parts.append(_outline(mark, f"#{bytes(_colour(mark, number)).hex()}", width))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pdl.dtype import Array
-from pdl.errors import UsageError
+from pdl.errors import DataError, TimeLimitError, UsageError
 from pdl.files import replacing
 from pdl.limits import limited, require_seconds
 from pdl.runtime.drawing import Drawing
@@ -93,8 +93,8 @@ def predict(
     score        answers below are left out, of a model that leaves some out; by default what its steps say
     tiles        images with a longer side than so many pixels are looked at in overlapping tiles of that side, too
     batch_size   how many inputs go through the model together; by default what suits its kind of input
-    skip_errors  an input that cannot be read, or says nothing that the model knows, gives a prediction with an error,
-                 and stops no other; None: where there are several
+    skip_errors  an input that is not there or cannot be read, or says nothing that the model knows, gives a prediction
+                 with an error, and stops no other; None: where there are several
     timeout      seconds that opening a bundle may take, and each group of inputs that goes through the model together;
                  TimeLimitError after that
     """
@@ -103,7 +103,7 @@ def predict(
     predictor = load(model, timeout=timeout, **options) if isinstance(model, str | Path) else model
     require_seconds(timeout)
     pipeline = pipeline_of(predictor)
-    waiting = expanded(inputs, pipeline.input)
+    waiting = expanded(inputs, pipeline.input, skip_errors=len(inputs) > 1 if skip_errors is None else skip_errors)
     pipeline = pipeline if topk is None else pipeline.limited(topk)
     pipeline = pipeline if score is None else pipeline.above(score)
     if skip_errors is None:
@@ -111,12 +111,14 @@ def predict(
         skip_errors, waiting = len(first) > 1, chain(first, waiting)
     while group := list(islice(waiting, batch_size or pipeline.input.batch_size)):
         with limited(seconds=timeout):
-            items = [each.item for each in group]
+            items = [each.item for each in group if each.error is None]
             if tiles is None:
                 answers = pipeline.answers(items, predictor.run, skip_errors=skip_errors)
             else:
                 answers = tiled(pipeline, items, predictor.run, tiles, skip_errors=skip_errors)
-        for each, answer in zip(group, answers, strict=True):
+        following = iter(answers)
+        for each in group:
+            answer = next(following) if each.error is None else Answer(error=each.error)
             yield Prediction(each.name, each.item, answer, pipeline, each.film)
 
 
@@ -127,13 +129,19 @@ def pipeline_of(predictor: Predictor) -> Pipeline:
     return predictor.pipeline
 
 
-def expanded(inputs: Sequence[Any], step: InputStep) -> Iterator[Input]:
-    """All inputs that the things given to `predict` stand for, with names."""
+def expanded(inputs: Sequence[Any], step: InputStep, *, skip_errors: bool = False) -> Iterator[Input]:
+    """All inputs that the things given to `predict` stand for, with names. With `skip_errors`, a thing that stands for
+    none gives one with an error."""
     if not len(inputs):
         options = "".join(f", or {flag.name} {flag.metavar}" for flag in step.flags)
         raise UsageError(f"predict: no input; this model takes {step.about or f'a {step.takes}'}{options}")
     for number, given in enumerate(inputs):
-        yield from [given] if isinstance(given, Input) else step.expand(given, number)
+        try:
+            yield from [given] if isinstance(given, Input) else step.expand(given, number)
+        except DataError as error:
+            if not skip_errors or isinstance(error, TimeLimitError):
+                raise
+            yield Input(str(given), None, error=str(error))
 
 
 # -- files of answers --------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -13,11 +12,12 @@ from pdl.errors import DataError, UsageError
 from pdl.report.answers import free, rendered
 from pdl.report.answers import save as save_drawing
 from pdl.runtime.bundle import is_bundle
-from pdl.runtime.pipeline import Answer, Pipeline
+from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Prediction, Predictor, pipeline_of
 from pdl.runtime.predict import predict as predict_each
 from pdl.runtime.session import load
 from pdl.runtime.steps import Flag
+from pdl.runtime.steps.inputs import Input
 from pdl.runtime.videos import Film, VideoWriter
 from pdl.workflow.addresses import fetched, is_address
 from pdl.workflow.locating import require_bundle
@@ -131,8 +131,7 @@ def predict_words(
     that cannot be had or read, or that the model can say nothing about, gives an error and stops no other, unless
     `strict`.
     """
-    pipeline = pipeline_of(predictor)
-    step, several = pipeline.input, len(words) > 1
+    step, several = pipeline_of(predictor).input, len(words) > 1
     with TemporaryDirectory(prefix="pdl-inputs-") as folder:
         given: list[Any] = []
         for word in words:
@@ -141,19 +140,11 @@ def predict_words(
             except DataError as error:
                 if strict or not several:
                     raise
-                given.append(Prediction(word, None, Answer(error=str(error)), pipeline))
+                given.append(Input(word, None, error=str(error)))
         given += step.from_flags(values)
         skip = False if strict else True if several else None
         options: dict[str, Any] = {"topk": topk, "score": score, "tiles": tiles, "batch_size": batch_size}
-
-        def answers(some: Sequence[Any]) -> Iterator[Prediction]:
-            return predict_each(predictor, some, **options, skip_errors=skip, timeout=timeout)
-
-        if not given:
-            yield from answers([])  # an error, which says what the model takes
-        for failed, group in groupby(given, key=lambda each: isinstance(each, Prediction)):
-            some = list(group)
-            yield from some if failed else answers(some)
+        yield from predict_each(predictor, given, **options, skip_errors=skip, timeout=timeout)
 
 
 def options_of(pipeline: Pipeline) -> list[Flag]:

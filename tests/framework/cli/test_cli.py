@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -506,6 +507,42 @@ def test_init_names_what_it_can_write(capsys: Capture) -> None:
     assert main(["init", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert all(name in said for name in writers())
+
+
+def test_wrong_paths_among_several_are_named_and_not_the_end(tmp_path: Path, capsys: Capture) -> None:
+    model = str(Path(pdl_cv.__file__).parent / "weights/digits_lenet.pdl")
+    (tmp_path / "a.png").write_bytes(png(np.zeros((8, 8, 1), np.uint8)))
+    (tmp_path / "none").mkdir()
+    words = [str(tmp_path / name) for name in ("b.png", "a.png", "none", "c*.png")]
+    assert main(["predict", model, *words, "--json"]) == 0
+    said = capsys.readouterr()
+    answers = json.loads(said.out)
+    assert [each["input"] for each in answers] == words
+    assert ["error" in each for each in answers] == [True, False, True, True]
+    for path, why in zip(
+        words[:1] + words[2:], ("no such file", "in this folder are no images", "no file matches"), strict=True
+    ):
+        assert f"{path}: {why}" in said.err
+    assert said.err.endswith("3 of 4 inputs have no answer (--strict ends at the first)\n")
+    assert main(["predict", model, *words, "--strict"]) == 3
+    assert capsys.readouterr().err == f"{words[0]}: no such file\n"
+    assert main(["predict", model, words[0]]) == 3
+    assert capsys.readouterr().err == f"{words[0]}: no such file\n"
+
+
+def test_answers_are_printed_as_they_come(capsys: Capture) -> None:
+    def values() -> Iterator[Any]:
+        yield {"a": float("nan")}
+        assert capsys.readouterr().out == '[{"a": null}'
+        yield "\x1b"
+        raise DataError("the rest is lost")
+
+    with pytest.raises(DataError):
+        style.json_list(values())
+    assert capsys.readouterr().out == ', "\\u001b"\n'
+    style.json_list(iter([1, [2]]))
+    style.json_list(())
+    assert capsys.readouterr().out == "[1, [2]]\n[]\n"
 
 
 def test_one_broken_input_of_many_is_an_error_and_not_the_end(tmp_path: Path, capsys: Capture) -> None:

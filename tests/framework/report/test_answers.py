@@ -18,6 +18,7 @@ from pdl.runtime.pipeline import Answer
 from tests.pipelines import pipeline
 
 SVG = "{http://www.w3.org/2000/svg}"
+KINDS = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 BOX = [[10, 20], [60, 20], [60, 40], [10, 40]]
 
 
@@ -26,13 +27,32 @@ def image(height: int = 80, width: int = 300) -> np.ndarray:
 
 
 def test_a_label_stands_below_the_image(tmp_path: Path) -> None:
-    path = save(Drawing(image(40, 50), "cat  50.0%"), tmp_path / "new", "some/cat.jpg")
+    path = save(Drawing(image(40, 50), "cat  50.0%"), tmp_path / "new", "some/cat.PNG")
     assert path == tmp_path / "new" / "cat.png"
     drawn = cv2.imread(str(path))
     assert drawn.shape == (6 * 40 + 32, 6 * 50, 3)
     assert (drawn[: 6 * 40] == 250).all()
     assert drawn[6 * 40 :].min() < 100
     assert save(Drawing(image(), "cat  50.0%"), tmp_path / "new", "cat.png").name == "cat-2.png"
+
+
+@pytest.mark.parametrize(
+    ("name", "ending", "begins"),
+    [
+        ("a.jpg", ".jpg", b"\xff\xd8"), ("b.JPEG", ".jpeg", b"\xff\xd8"), ("c.webp", ".webp", b"RIFF"),
+        ("d.tif", ".tif", b"II*"), ("e.bmp", ".bmp", b"BM"), ("f.pgm", ".png", b"\x89PNG"),
+        ("g.mp4#3", ".png", b"\x89PNG"),
+    ],
+)  # fmt: skip
+def test_drawings_have_the_format_of_their_inputs(name: str, ending: str, begins: bytes, tmp_path: Path) -> None:
+    noise = cv2.resize(np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8), (640, 480))
+    path = save(Drawing(noise, "1 box", [Mark(BOX)]), tmp_path, name)
+    assert (path.suffix, path.read_bytes()[: len(begins)]) == (ending, begins)
+    drawn = cv2.imread(str(path))[:480, :, ::-1].astype(int)
+    assert np.abs(drawn[100:] - noise[100:]).mean() < 2
+    assert (drawn[20, 15:55] - noise[20, 15:55]).any()
+    text = save(Drawing(noise, "1", [Mark(BOX, "up")], any_script=True), tmp_path, name).read_text()
+    assert f"data:image/{KINDS.get(ending, 'png')};base64" in text
 
 
 def test_marks_are_outlined(tmp_path: Path) -> None:
@@ -54,7 +74,7 @@ def elements(path: Path, kind: str) -> list[Any]:
 
 def test_texts_stand_beside_the_image_in_any_script(tmp_path: Path) -> None:
     marks = [Mark(BOX, "价格 <9.00> & more"), Mark([[100, 60], [100, 20], [110, 20], [110, 60]], "up")]
-    path = save(Drawing(image(), "2 lines", marks, any_script=True), tmp_path, "page.jpg")
+    path = save(Drawing(image(), "2 lines", marks, any_script=True), tmp_path, "page.png")
     assert path.name == "page.svg"
     texts = elements(path, "text")
     assert [each.text for each in texts] == ["价格 <9.00> & more", "up"]

@@ -25,11 +25,13 @@ from pdl.runtime.videos import Film
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a model, and the name of its answer; `film` is what it is a frame of, if it is one."""
+    """An input of a model, and the name of its answer; `film` is what it is a frame of, if it is one. `error` is why
+    there is no item."""
 
     name: str
     item: Any
     film: Film | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
