@@ -31,11 +31,11 @@ cdef extern from "table.h" namespace "pdl":
         kNearest
         kCubic
     cdef cppclass ImageTable:
-        void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* row_start,
-                  const int32_t* row_source, const float* row_weight, const int32_t* column_start,
+        void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t y_step, int64_t width,
+                  const int32_t* row_start, const int32_t* row_source, const float* row_weight, const int32_t* column_start,
                   const int32_t* column_source, const float* column_weight, float scale, bint half_up) except + nogil
-        void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* rows,
-                    const int32_t* columns) except + nogil
+        void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t y_step, int64_t width,
+                    const int32_t* rows, const int32_t* columns) except + nogil
         void lookup(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c) noexcept nogil
     cdef cppclass Table:
         const ImageTable* image
@@ -59,8 +59,15 @@ cdef int check_terms(str axis, const int32_t[::1] start, const int32_t[::1] sour
     return 0
 
 
+cdef int check_rows(str name, uint8_t[:, :, :] y) except -1:
+    """Raise `ShapeError` unless the pixels of a row of y lie side by side."""
+    if y.strides[2] != 1 or y.strides[1] != y.shape[2] or y.strides[0] < y.shape[1] * y.shape[2]:
+        raise ShapeError(f"{name}: the pixels of a row of y {(<object>y).shape} do not lie side by side")
+    return 0
+
+
 def area(
-    uint8_t[:, :, ::1] y,               # OUT [h, w, C]
+    uint8_t[:, :, :] y,                 # OUT [h, w, C], rows any distance apart
     const uint8_t[:, :, ::1] x,         # IN  [H, W, C]
     const int32_t[::1] row_start,       # IN  [h + 1] where the terms of each output row begin
     const int32_t[::1] row_source,      # IN  [terms] rows of x
@@ -77,11 +84,12 @@ def area(
     if y.shape[2] != x.shape[2]:
         raise ShapeError(f"area: y has {y.shape[2]} channels, x has {x.shape[2]}")
     if y.size == 0 or row_source.shape[0] == 0 or column_source.shape[0] == 0:
-        raise ShapeError("area: an empty picture")
+        raise ShapeError("area: an empty image")
+    check_rows("area", y)
     with nogil:
-        table().image.area(&y[0, 0, 0], &x[0, 0, 0], y.shape[0], y.shape[1], y.shape[2], x.shape[1], &row_start[0],
-                           &row_source[0], &row_weight[0], &column_start[0], &column_source[0], &column_weight[0],
-                           scale, half_up)
+        table().image.area(&y[0, 0, 0], &x[0, 0, 0], y.shape[0], y.shape[1], y.shape[2], y.strides[0], x.shape[1],
+                           &row_start[0], &row_source[0], &row_weight[0], &column_start[0], &column_source[0],
+                           &column_weight[0], scale, half_up)
 
 
 cdef int check_between(str axis, const int32_t[:, ::1] cells, int64_t out, int64_t size) except -1:
@@ -97,7 +105,7 @@ cdef int check_between(str axis, const int32_t[:, ::1] cells, int64_t out, int64
 
 
 def linear(
-    uint8_t[:, :, ::1] y,           # OUT [h, w, C]
+    uint8_t[:, :, :] y,             # OUT [h, w, C], rows any distance apart
     const uint8_t[:, :, ::1] x,     # IN  [H, W, C]
     const int32_t[:, ::1] rows,     # IN  [4, h] the two rows beside each output row, and their weights of 11 bits
     const int32_t[:, ::1] columns,  # IN  [4, w] the same for columns
@@ -107,9 +115,10 @@ def linear(
     check_between("columns", columns, y.shape[1], x.shape[1])
     if y.size == 0 or y.shape[2] != x.shape[2]:
         raise ShapeError(f"linear: y {(<object>y).shape} does not fit x {(<object>x).shape}")
+    check_rows("linear", y)
     with nogil:
-        table().image.linear(&y[0, 0, 0], &x[0, 0, 0], y.shape[0], y.shape[1], y.shape[2], x.shape[1], &rows[0, 0],
-                             &columns[0, 0])
+        table().image.linear(&y[0, 0, 0], &x[0, 0, 0], y.shape[0], y.shape[1], y.shape[2], y.strides[0], x.shape[1],
+                             &rows[0, 0], &columns[0, 0])
 
 
 def lookup(

@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pdl.dtype import Array
+from pdl.dtype import Array, float32, uint8
 from pdl.errors import DataError, UsageError
 from pdl.files import read_bytes
 from pdl.kernels import image as kernels
+from pdl.kernels.memory import empty
 from pdl.runtime import headers
 
 METHODS = ("auto", "area", "linear", "nearest")
@@ -40,16 +41,23 @@ def require_room(shape: Sequence[int], itemsize: int = 1) -> None:
 
 def resize(x: Array, size: Size, method: str = "auto") -> Array:
     """x uint8 [H, W, C] at `size` (height, width); "auto" averages areas when shrinking and is linear otherwise."""
-    (h, w), (height, width) = size, x.shape[:2]
-    if (height, width) == (h, w):
+    if x.shape[:2] == tuple(size):
         return x
-    require_room((h, w, x.shape[2]))
+    require_room((*size, x.shape[2]))
+    y = empty((*size, x.shape[2]), uint8)
+    _resize_into(y, x, method)
+    return y
+
+
+def _resize_into(y: Array, x: Array, method: str) -> None:
+    """The same into y [h, w, C], whose rows may lie apart."""
+    (h, w), (height, width) = y.shape[:2], x.shape[:2]
     if method == "auto":
         method = "area" if h * w < height * width else "linear"
+    if method == "nearest" or (height, width) == (h, w):
+        y[...] = x[_nearest(height, h)][:, _nearest(width, w)] if method == "nearest" else x
+        return
     x = np.ascontiguousarray(x)
-    if method == "nearest":
-        return np.ascontiguousarray(x[_nearest(height, h)][:, _nearest(width, w)])
-    y = np.empty((h, w, x.shape[2]), np.uint8)
     shrinks = height >= h and width >= w
     whole = height % h == 0 and width % w == 0
     halved = (height, width) == (2 * h, 2 * w)
@@ -59,7 +67,6 @@ def resize(x: Array, size: Size, method: str = "auto") -> Array:
         kernels.area(y, x, *rows, *columns, float(scale), halved)
     else:
         kernels.linear(y, x, _linear(height, h, method == "area", True), _linear(width, w, method == "area", False))
-    return y
 
 
 @lru_cache(maxsize=256)
@@ -141,10 +148,19 @@ def pad(x: Array, padding: tuple[int, int, int, int], fill: tuple[float, ...] = 
         if mode == "reflect" and (max(top, bottom) >= x.shape[0] or max(left, right) >= x.shape[1]):
             raise UsageError(f"padding {padding} by reflection needs a larger image than {x.shape[0]} x {x.shape[1]}")
         return np.pad(x, ((top, bottom), (left, right), (0, 0)), mode="reflect" if mode == "reflect" else "edge")
-    y = np.empty((x.shape[0] + top + bottom, x.shape[1] + left + right, x.shape[2]), x.dtype)
-    y[...] = np.asarray(fill, x.dtype)
-    y[top : top + x.shape[0], left : left + x.shape[1]] = x
+    y = empty((x.shape[0] + top + bottom, x.shape[1] + left + right, x.shape[2]), x.dtype)
+    _framed(y, padding, fill)[...] = x
     return y
+
+
+def _framed(y: Array, padding: tuple[int, int, int, int], fill: tuple[float, ...]) -> Array:
+    """What lies inside of a frame (left, top, right, bottom), which is filled."""
+    left, top, right, bottom = padding
+    h, w = len(y) - bottom, y.shape[1] - right
+    value = np.asarray(fill, y.dtype)
+    for edge in (y[:top], y[h:], y[top:h, :left], y[top:h, w:]):
+        edge[...] = value
+    return y[top:h, left:w]
 
 
 def letterbox_places(
@@ -165,7 +181,12 @@ def letterbox(
 ) -> Array:
     """x resized into `size` with its proportions, the rest filled; see `letterbox_places`."""
     inner, padding = letterbox_places(x.shape, size, centre=centre, enlarge=enlarge)
-    return pad(resize(x, inner, method), padding, fill)
+    if inner == x.shape[:2] and not any(padding):
+        return x
+    require_room((*size, x.shape[2]))
+    y = empty((*size, x.shape[2]), uint8)
+    _resize_into(_framed(y, padding, fill), x, method)
+    return y
 
 
 def gray(x: Array) -> Array:
@@ -203,7 +224,7 @@ def normalized(x: Array, mean: tuple[float, ...], std: tuple[float, ...]) -> Arr
         made: Array = (x.astype(np.float32) - np.array(mean, np.float32)) / np.array(std, np.float32)
         return made
     table = _table(mean, std)
-    y = np.empty(x.shape, np.float32)
+    y = empty(x.shape, float32)
     given = table.shape[1]
     kernels.lookup(y.reshape(-1, given), np.ascontiguousarray(x).reshape(-1, given), table)
     return y

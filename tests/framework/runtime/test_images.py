@@ -83,6 +83,29 @@ def test_the_rest_is_the_transforms(h: int, w: int, c: int, seed: int) -> None:
         assert np.array_equal(theirs, ours)
 
 
+@pytest.mark.parametrize("size", [(24, 40), (40, 24), (90, 70)])
+@pytest.mark.parametrize("method", images.METHODS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_letterbox_is_resize_then_pad(size: tuple[int, int], method: str, channels: int) -> None:
+    """Though the resized image is written between its edges at once."""
+    x = photo(57, 68, channels)
+    inner, padding = images.letterbox_places(x.shape, size, centre=True, enlarge=True)
+    made = images.letterbox(x, size, (9,), method, centre=True, enlarge=True)
+    assert np.array_equal(made, images.pad(images.resize(x, inner, method), padding, (9,)))
+    assert images.letterbox(x, x.shape[:2], method=method, centre=True, enlarge=True) is x
+
+
+def test_rows_of_a_result_may_lie_apart_but_not_its_pixels() -> None:
+    x, term = np.zeros((4, 4, 3), np.uint8), (np.arange(5, dtype=np.int32), np.arange(4, dtype=np.int32))
+    y = np.zeros((4, 8, 3), np.uint8)
+    weight = np.ones(4, np.float32)
+    kernels.area(y[:, 2:6], x, *term, weight, *term, weight)
+    with pytest.raises(ShapeError, match="the pixels of a row of y"):
+        kernels.area(y[:, ::2], x, *term, weight, *term, weight)
+    with pytest.raises(ShapeError, match="the pixels of a row of y"):
+        kernels.linear(y[:, ::2], x, np.zeros((4, 4), np.int32), np.zeros((4, 4), np.int32))
+
+
 def test_files(tmp_path: Path) -> None:
     x = photo(20, 30, 3)
     cv2.imwrite(str(tmp_path / "a.png"), x[..., ::-1])

@@ -4,49 +4,77 @@
 
 namespace pdl::PDL_ISA::image {
 
-inline uint8_t to_byte(float v) {
-  const float r = __builtin_rintf(v);
-  return r <= 0 ? 0 : r >= 255 ? 255 : static_cast<uint8_t>(r);
+// Rounded to nearest even, or half up; written so that compilers make vectors of it.
+inline void to_bytes(uint8_t* y, const float* x, int64_t n, float scale, bool half_up) {
+  if (half_up) {
+    for (int64_t i = 0; i < n; i++) y[i] = static_cast<uint8_t>(static_cast<int>(x[i] * scale + 0.5f));
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    const float r = __builtin_rintf(x[i] * scale), low = r > 0 ? r : 0;
+    y[i] = static_cast<uint8_t>(static_cast<int>(low < 255 ? low : 255));
+  }
 }
 
-// y [h, w, c] from x [., width, c]: weighted sums over rows, then over columns, times `scale`, rounded to nearest even (or half up).
-// Along each axis output o has the terms start[o] .. start[o + 1] of (source, weight).
-inline void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* row_start,
+// Four channels at a time: those of RGB, and the first of the next pixel, which that one overwrites.
+typedef float Pixel __attribute__((vector_size(16), aligned(4), may_alias));
+
+// to [w, c] = sums over the terms of each column; both have room for a Pixel behind their last number.
+template <int64_t kChannels>
+inline void columns_of(float* to, const float* from, int64_t w, int64_t c, const int32_t* start, const int32_t* source, const float* weight) {
+  if constexpr (kChannels == 3) {
+    for (int64_t p = 0; p < w; p++) {
+      Pixel sum{};
+      for (int32_t k = start[p]; k < start[p + 1]; k++) sum += weight[k] * *reinterpret_cast<const Pixel*>(from + source[k] * 3);
+      *reinterpret_cast<Pixel*>(to + p * 3) = sum;
+    }
+    return;
+  }
+  for (int64_t p = 0; p < w; p++)
+    for (int64_t channel = 0; channel < c; channel++) {
+      float sum = 0;
+      for (int32_t k = start[p]; k < start[p + 1]; k++) sum += weight[k] * from[source[k] * c + channel];
+      to[p * c + channel] = sum;
+    }
+}
+
+// y [h, w, c], rows y_step apart, from x [., width, c]: weighted sums over rows, then over columns, times `scale`, rounded to nearest even (or
+// half up). Along each axis output o has the terms start[o] .. start[o + 1] of (source, weight).
+inline void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t y_step, int64_t width, const int32_t* row_start,
                  const int32_t* row_source, const float* row_weight, const int32_t* column_start, const int32_t* column_source,
                  const float* column_weight, float scale, bool half_up) {
   const int64_t line = width * c;
+  constexpr int64_t room = 4;
   parallel(h, 1 + 16384 / (line * 4), [=](int64_t begin, int64_t end) {
-    float* sums = static_cast<float*>(scratch(Slot::kAreaSums, line * sizeof(float)));
+    float* sums = static_cast<float*>(scratch(Slot::kAreaSums, (line + w * c + 2 * room) * sizeof(float)));
+    float* means = sums + line + room;
+    for (int64_t i = 0; i < room; i++) sums[line + i] = 0;
     for (int64_t o = begin; o < end; o++) {
-      for (int64_t i = 0; i < line; i++) sums[i] = 0;
+      if (row_start[o] == row_start[o + 1]) memset(sums, 0, line * sizeof(float));
       for (int32_t k = row_start[o]; k < row_start[o + 1]; k++) {
         const uint8_t* from = x + row_source[k] * line;
         const float weight = row_weight[k];
-        for (int64_t i = 0; i < line; i++) sums[i] += weight * from[i];
+        if (k == row_start[o])
+          for (int64_t i = 0; i < line; i++) sums[i] = weight * from[i];
+        else
+          for (int64_t i = 0; i < line; i++) sums[i] += weight * from[i];
       }
-      uint8_t* to = y + o * w * c;
-      for (int64_t p = 0; p < w; p++) {
-        for (int64_t channel = 0; channel < c; channel++) {
-          float sum = 0;
-          for (int32_t k = column_start[p]; k < column_start[p + 1]; k++)
-            sum += column_weight[k] * sums[column_source[k] * c + channel];
-          to[p * c + channel] = half_up ? static_cast<uint8_t>(sum * scale + 0.5f) : to_byte(sum * scale);
-        }
-      }
+      (c == 3 ? columns_of<3> : columns_of<0>)(means, sums, w, c, column_start, column_source, column_weight);
+      to_bytes(y + o * y_step, means, w * c, scale, half_up);
     }
   });
 }
 
-// y [h, w, c] from x [., width, c], in integers: columns first, then rows with the rounding of a 22-bit product taken in two steps.
+// y [h, w, c], rows y_step apart, from x [., width, c], in integers: columns first, then rows with the rounding of a 22-bit product taken in two steps.
 // rows [4, h]: output o lies between cells rows[0, o] and rows[1, o], with weights rows[2, o] and rows[3, o] of 11 bits; columns [4, w].
-inline void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* rows,
+inline void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t y_step, int64_t width, const int32_t* rows,
                    const int32_t* columns) {
   const int64_t line = width * c;
   parallel(h, 1 + 16384 / (w * c * 8), [=](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; o++) {
       const uint8_t *up = x + rows[o] * line, *down = x + rows[h + o] * line;
       const int32_t over = rows[2 * h + o], under = rows[3 * h + o];
-      uint8_t* to = y + o * w * c;
+      uint8_t* to = y + o * y_step;
       for (int64_t p = 0; p < w; p++) {
         const int32_t left = columns[p] * c, right = columns[w + p] * c, a = columns[2 * w + p], b = columns[3 * w + p];
         for (int64_t channel = 0; channel < c; channel++) {
@@ -62,6 +90,11 @@ inline void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c
 // y[i] = table[x[i]], with a table [256, c] of its own for each of c channels.
 inline void lookup(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c) {
   parallel(n / c, 1 + 16384 / c, [=](int64_t begin, int64_t end) {
+    if (c == 3) {
+      for (int64_t i = 3 * begin; i < 3 * end; i += 3)
+        y[i] = table[x[i] * 3], y[i + 1] = table[x[i + 1] * 3 + 1], y[i + 2] = table[x[i + 2] * 3 + 2];
+      return;
+    }
     for (int64_t p = begin; p < end; p++)
       for (int64_t channel = 0; channel < c; channel++) y[p * c + channel] = table[x[p * c + channel] * c + channel];
   });

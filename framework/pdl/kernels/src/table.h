@@ -75,10 +75,10 @@ struct CastTable {
 
 // Pictures of bytes.
 struct ImageTable {
-  void (*area)(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* row_start,
+  void (*area)(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t y_step, int64_t width, const int32_t* row_start,
                const int32_t* row_source, const float* row_weight, const int32_t* column_start, const int32_t* column_source,
                const float* column_weight, float scale, bool half_up);
-  void (*linear)(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t width, const int32_t* rows,
+  void (*linear)(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t y_step, int64_t width, const int32_t* rows,
                  const int32_t* columns);  // [4, h] and [4, w]: low, high, and their weights of 11 bits
   void (*lookup)(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c);
 };
