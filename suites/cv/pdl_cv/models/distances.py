@@ -1,16 +1,17 @@
-"""Boxes as distances from a point to their four sides, each predicted as a distribution, and the loss of detectors that
-assign by agreement of class and place: what PicoDet and PP-YOLOE share.
+"""Boxes as distances from a point to their four sides, each predicted as a distribution, and detectors that learn by the
+alignment of class and place: what PicoDet and PP-YOLOE share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 import pdl
-from pdl_cv.models.detector import Targets
+from pdl_cv.models.detector import Detector, Targets
 from pdl_cv.models.points import Points
 from pdl_cv.ops import class_targets, take_assigned, task_aligned_assign
 
@@ -41,21 +42,52 @@ class Distances:
         away = pdl.concat([points.at - boxes[..., :2], boxes[..., 2:] - points.at], axis=2)
         return pdl.clip(away / points.stride[:, None], 0.0, self.bins - 1 - self.margin)
 
-    def losses(
-        self,
-        logits: pdl.Tensor,
-        points: Points,
-        scores: pdl.Tensor,
-        targets: Targets,
-        varifocal: Callable[[pdl.Tensor], pdl.Tensor],
-    ) -> dict[str, pdl.Tensor]:
-        """Parts of the loss: class (`varifocal` of the scores that are wanted, [N, A, C]), box (1 - GIoU) and distance
-        (distribution focal loss, the mean over the four sides).
+    def loss(self, logits: pdl.Tensor, boxes: pdl.Tensor, points: Points) -> pdl.Tensor:
+        """Distribution focal loss [N, A] of logits where boxes [N, A, 4] are wanted: the mean over the four sides."""
+        return pdl.mean(pdl.distribution_focal_loss(self._sides(logits), self.targets(boxes, points)), axis=2)
+
+    def _sides(self, logits: pdl.Tensor) -> pdl.Tensor:
+        n, count = logits.shape[:2]
+        return pdl.reshape(logits, (n, count, 4, self.bins))
+
+
+class Predictions(NamedTuple):
+    """What the last layers say of all points.
+
+    scores     [N, A, C], 0..1
+    distances  logits [N, A, 4 bins]
+    points     the cells
+    varifocal  the varifocal loss [N, A, C] for scores [N, A, C] that are wanted (Zhang et al., arXiv 2008.13367)
+    """
+
+    scores: pdl.Tensor
+    distances: pdl.Tensor
+    points: Points
+    varifocal: Callable[[pdl.Tensor], pdl.Tensor]
+
+
+class DistanceDetector(Detector):
+    """A detector without anchor boxes, whose `predictions` are scores and distances of points."""
+
+    distances: ClassVar[Distances]
+
+    def predictions(self, images: pdl.Tensor) -> Predictions:
+        """Images [N, H, W, 3] -> what the last layers say."""
+        raise NotImplementedError(f"{type(self).__name__} must define predictions")
+
+    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+        """Boxes [N, A, 4] and scores [N, A, C]."""
+        found = self.predictions(images)
+        return self.distances.boxes(found.distances, found.points), found.scores
+
+    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+        """class: varifocal loss; box: 1 - GIoU; distance: distribution focal loss.
 
         Predictions are assigned to objects by the alignment of their scores and boxes; each is to score its alignment,
         and by this its box and distances are weighted. All are divided by the sum of wanted scores, over the batch.
         """
-        boxes = self.boxes(logits, points)
+        scores, distances, points, varifocal = self.predictions(images)
+        boxes = self.distances.boxes(distances, points)
         index, quality = task_aligned_assign(
             points.at, boxes.detach(), scores.detach(), targets.boxes, targets.labels, k=13, alpha=1.0, beta=6.0
         )
@@ -63,13 +95,8 @@ class Distances:
         wanted = take_assigned(targets.boxes, index)
         total = pdl.maximum(pdl.sum(quality), 1.0)
         away = pdl.box_iou_loss(boxes, wanted, kind="giou")
-        spread = pdl.distribution_focal_loss(self._sides(logits), self.targets(wanted, points))
         return {
             "class": pdl.sum(varifocal(classes)) / total,
             "box": BOX * pdl.sum(away * quality) / total,
-            "distance": DISTANCE * pdl.sum(pdl.mean(spread, axis=2) * quality) / total,
+            "distance": DISTANCE * pdl.sum(self.distances.loss(distances, wanted, points) * quality) / total,
         }
-
-    def _sides(self, logits: pdl.Tensor) -> pdl.Tensor:
-        n, count = logits.shape[:2]
-        return pdl.reshape(logits, (n, count, 4, self.bins))

@@ -6,16 +6,17 @@ head, and task-aligned assignment (Feng et al., arXiv 2108.07755). Names of neck
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl.nn.fused import Raw, conv_norm, finish
 from pdl_cv.models.blocks import ConvNorm, NamedConvNorm, chain, from_paddle, substituted, take_pretrained
-from pdl_cv.models.detector import Backbone, Detector, Selection, Targets
-from pdl_cv.models.distances import Distances
-from pdl_cv.models.points import Points, flat, points_of, prior_bias
+from pdl_cv.models.detector import Backbone, Selection
+from pdl_cv.models.distances import DistanceDetector, Distances, Predictions
+from pdl_cv.models.points import flat, points_of, prior_bias
 from pdl_cv.models.pp_lcnet import PPLCNet
 
 Width = Annotated[int, Range(1)]
@@ -131,15 +132,7 @@ class Level(nn.Module):
         return self.cls(gated), self.align(y), self.reg(gated)
 
 
-class Predictions(NamedTuple):
-    """Scores [N, A, C], logits of distances [N, A, 4 bins], and the cells."""
-
-    scores: pdl.Tensor
-    distances: pdl.Tensor
-    points: Points
-
-
-class PicoDet(Detector):
+class PicoDet(DistanceDetector):
     """Images [N, H, W, 3] -> detections.
 
     size        xs, s, m or l
@@ -149,6 +142,7 @@ class PicoDet(Detector):
 
     head: ClassVar[tuple[str, ...]] = tuple(f"levels.{level}.cls" for level in range(len(STRIDES)))
     selection = Selection(iou=0.6, score=0.025)
+    distances = DISTANCES
 
     def __init__(
         self,
@@ -169,18 +163,8 @@ class PicoDet(Detector):
         """Images [N, H, W, 3] -> scores, the geometric mean of both probabilities, and distances."""
         found = [level(x) for level, x in zip(self.levels, self.neck(self.backbone(images)), strict=True)]
         classes, agreement, distances = zip(*found, strict=True)
-        both = pdl.sigmoid(flat(classes)) * pdl.sigmoid(flat(agreement))
-        return Predictions(pdl.sqrt(both + 1e-9), flat(distances), points_of(classes, STRIDES))
-
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
-        """Boxes [N, A, 4] and scores [N, A, C]."""
-        scores, distances, points = self.predictions(images)
-        return DISTANCES.boxes(distances, points), scores
-
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
-        """class: varifocal loss; box: 1 - GIoU; distance: distribution focal loss; see `Distances.losses`."""
-        scores, distances, points = self.predictions(images)
-        return DISTANCES.losses(distances, points, scores, targets, lambda wanted: varifocal(scores, wanted))
+        scores = pdl.sqrt(pdl.sigmoid(flat(classes)) * pdl.sigmoid(flat(agreement)) + 1e-9)
+        return Predictions(scores, flat(distances), points_of(classes, STRIDES), partial(varifocal, scores))
 
 
 def varifocal(p: pdl.Tensor, wanted: pdl.Tensor) -> pdl.Tensor:

@@ -5,16 +5,17 @@ whose residual blocks weight their small windows. Names are PaddleDetection's (p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl.nn.fused import finish
 from pdl_cv.models.blocks import NamedConvNorm, from_paddle, merged, substituted, take_pretrained
-from pdl_cv.models.detector import Backbone, Detector, Selection, Targets
-from pdl_cv.models.distances import Distances
-from pdl_cv.models.points import Points, flat, points_of, prior_bias
+from pdl_cv.models.detector import Backbone, Selection
+from pdl_cv.models.distances import DistanceDetector, Distances, Predictions
+from pdl_cv.models.points import flat, points_of, prior_bias
 
 Width = Annotated[int, Range(1)]
 Size = Literal["s", "m", "l", "x"]
@@ -215,15 +216,7 @@ class Gate(nn.Module):
         return self.conv(x * pdl.sigmoid(self.fc(mean)))  # type: ignore[no-any-return]
 
 
-class Predictions(NamedTuple):
-    """Logits of classes [N, A, C] and of distances [N, A, 4 bins], and the cells."""
-
-    classes: pdl.Tensor
-    distances: pdl.Tensor
-    points: Points
-
-
-class PPYOLOE(Detector):
+class PPYOLOE(DistanceDetector):
     """Images [N, H, W, 3] -> detections.
 
     size        s, m, l or x
@@ -233,6 +226,7 @@ class PPYOLOE(Detector):
 
     head: ClassVar[tuple[str, ...]] = ("pred_cls.0", "pred_cls.1", "pred_cls.2")
     selection = Selection(iou=0.7, score=0.01)
+    distances = DISTANCES
 
     def __init__(
         self,
@@ -259,19 +253,8 @@ class PPYOLOE(Detector):
             mean = pdl.global_avg_pool(x, keepdims=True)
             classes.append(self.pred_cls[level](self.stem_cls[level](x, mean) + x))
             distances.append(self.pred_reg[level](self.stem_reg[level](x, mean)))
-        return Predictions(flat(classes), flat(distances), points_of(classes, STRIDES))
-
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
-        """Boxes [N, A, 4] and scores [N, A, C]."""
-        classes, distances, points = self.predictions(images)
-        return DISTANCES.boxes(distances, points), pdl.sigmoid(classes)
-
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
-        """class: varifocal loss; box: 1 - GIoU; distance: distribution focal loss; see `Distances.losses`."""
-        classes, distances, points = self.predictions(images)
-        return DISTANCES.losses(
-            distances, points, pdl.sigmoid(classes), targets, lambda wanted: pdl.varifocal_loss(classes, wanted)
-        )
+        logits, points = flat(classes), points_of(classes, STRIDES)
+        return Predictions(pdl.sigmoid(logits), flat(distances), points, partial(pdl.varifocal_loss, logits))
 
 
 def _last(in_channels: int, channels: int, bias: float) -> nn.Conv2d:
