@@ -100,8 +100,8 @@ def settle(net: Any, x: Any) -> tuple[float, bool]:
             m.momentum = momentum
         boxes, scores = net.eval().dense(pdl.Tensor(x))
     best = np.sort(scores.numpy().reshape(-1))
-    shared = boxes.ndim == 3 and net.selection.kind == "hard" and type(net).forward.__qualname__ == "Detector.forward"
-    return float(best[-min(CANDIDATES, len(best))]), shared
+    plain = type(net).detections.__qualname__ == "Detector.detections"
+    return float(best[-min(CANDIDATES, len(best))]), plain and boxes.ndim == 3 and net.selection.kind == "hard"
 
 
 # -- the sides ---------------------------------------------------------------------------------------------------------

@@ -95,6 +95,21 @@ def test_what_is_said_of_all_places(name: str) -> None:
     np.testing.assert_allclose(boxes.data[1:2], again.data, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_objects_and_losses_are_of_one_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, drawn = small(name).eval(), scenes(2, size=96)
+    images, targets, runs = pdl.tensor(drawn.images), drawn.targets(), []
+    with pdl.no_grad():
+        alone, losses = net(images), net.loss(images, targets)
+        predictions = type(net).predictions
+        monkeypatch.setattr(type(net), "predictions", lambda *args: runs.append(args) or predictions(*args))
+        found, parts = net.measured(images, targets)
+    assert len(runs) == 1
+    for each, other in zip(found, alone, strict=True):
+        assert other is None or (each.data == other.data).all()
+    assert {name: float(part.data) for name, part in parts.items()} == {k: float(v.data) for k, v in losses.items()}
+
+
 @pytest.mark.parametrize("name", DENSE)
 def test_the_loss_reaches_all_weights_and_is_one_program(name: str) -> None:
     net, drawn = small(name), scenes(3)

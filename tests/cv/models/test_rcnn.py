@@ -120,8 +120,9 @@ def test_the_loss_of_regions_by_hand() -> None:
     net, data = light(regions=4000), scenes(3, seed=5)  # more than there are: nothing is drawn
     data.labels[2] = -1
     targets = data.targets()
-    parts, maps, regions, truth = net.losses(pdl.tensor(data.images), targets)
-    logits, shifts = (np.asarray(x.data, np.float64) for x in net.read(maps, regions, truth > -2))
+    found = net.predictions(pdl.tensor(data.images))
+    parts, regions, truth = net.sampled_losses(found, targets, data.images.shape[1:3])
+    logits, shifts = (np.asarray(x.data, np.float64) for x in net.read(found.maps, regions, truth > -2))
     classes = boxes = 0.0
     count = int((truth.data > -2).sum())
     for n, row in enumerate(truth.data):

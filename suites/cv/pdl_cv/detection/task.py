@@ -14,7 +14,7 @@ from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
 from pdl_cv.detection.baselines import baselines
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.deploy import DetectionDeployer
@@ -76,11 +76,11 @@ class Detection(Task):
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         images, count = pdl.as_tensor(batch["image"]), len(batch["labels"])
-        found = Detections(*model(images))
-        if isinstance(model, Deployed):  # a bundle answers, and knows no loss
-            return Loss(pdl.zeros(()), count, (found,), known=False)
-        parts: Any = sum(model.loss(images, self.targets(batch)).values())  # type: ignore[attr-defined]
-        return Loss(parts, count, (found,))
+        if not isinstance(model, Detector):  # a bundle, or a net that is listened to: it answers, and knows no loss
+            return Loss(pdl.zeros(()), count, (Detections(*model(images)),), known=False)
+        found, parts = model.measured(images, self.targets(batch))
+        total: Any = sum(parts.values())
+        return Loss(total, count, (found,))
 
     def metrics(self) -> dict[str, Metric]:
         return Shown.all(BoxAP(self.classes, protocol=self.protocol))

@@ -16,7 +16,7 @@ from pdl.dtype import Array
 from pdl.hints import Range
 from pdl_cv.models.blocks import NamedConvNorm, chain, from_paddle, substituted, take_pretrained
 from pdl_cv.models.detector import Selection
-from pdl_cv.models.ssd import SSD
+from pdl_cv.models.ssd import SSD, Predictions
 
 Width = Annotated[int, Range(1)]
 Above = Annotated[float, Range(above=0)]
@@ -104,13 +104,14 @@ class BlazeFace(SSD):
         self.head = tuple(f"classes.{i}" for i in range(len(sides)))
         take_pretrained(self, pretrained)
 
-    def predictions(self, images: pdl.Tensor) -> tuple[Array, pdl.Tensor, pdl.Tensor]:
-        """Squares float32 [A, 4], logits [N, A, 1 + C], the background's first, and shifts [N, A, 4]."""
+    def predictions(self, images: pdl.Tensor) -> Predictions:
+        """Images [N, H, W, 3] -> what the last layers say; the default boxes are squares."""
         maps, n = self.backbone(images), images.shape[0]
         logits = [layer(x).reshape((n, -1, self.num_classes + 1)) for layer, x in zip(self.classes, maps, strict=True)]
         shifts = [layer(x).reshape((n, -1, 4)) for layer, x in zip(self.boxes, maps, strict=True)]
         cells = [(int(x.shape[1]), int(x.shape[2])) for x in maps]
-        return squares(cells, STRIDES, self.sides), pdl.concat(logits, axis=1), pdl.concat(shifts, axis=1)
+        anchors = squares(cells, STRIDES, self.sides)
+        return Predictions(anchors, pdl.concat(logits, axis=1), pdl.concat(shifts, axis=1))
 
 
 def squares(cells: Sequence[tuple[int, int]], strides: Sequence[int], sides: Sequence[Sequence[float]]) -> Array:

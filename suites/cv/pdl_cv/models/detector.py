@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -82,8 +82,8 @@ def clipped(boxes: pdl.Tensor, size: Sequence[int]) -> pdl.Tensor:
 
 
 class Detector(nn.Module):
-    """Images [N, H, W, 3] -> `Detections`. A family defines `dense` and `loss`; one whose answers are not chosen from
-    dense predictions defines `forward`.
+    """Images [N, H, W, 3] -> `Detections`. A family defines `predictions`, and what becomes of them: `decoded` and
+    `losses`; one whose answers are more than boxes extends `detections`.
 
     stride     heights and widths of images are multiples of it
     selection  how detections are chosen
@@ -92,19 +92,40 @@ class Detector(nn.Module):
     stride: ClassVar[int] = 32
     selection: Selection = Selection()
 
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
-        """All predictions: boxes [N, A, 4], or [N, A, C, 4] where each class has its own, in pixels of the images, and
-        scores [N, A, C], 0..1."""
-        raise NotImplementedError(f"{type(self).__name__} must define dense")
+    def predictions(self, images: pdl.Tensor) -> Any:
+        """What the net says of images, in whatever form."""
+        raise NotImplementedError(f"{type(self).__name__} must define predictions")
 
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
-        """The parts of the training loss by name, means over the batch, which are summed. They are traced: what
-        depends on values is done by ops."""
-        raise NotImplementedError(f"{type(self).__name__} must define loss")
+    def decoded(self, found: Any, size: Sequence[int]) -> tuple[pdl.Tensor, pdl.Tensor]:
+        """Boxes [N, A, 4], or [N, A, C, 4] where each class has its own, in pixels of images of `size` (height, width),
+        and scores [N, A, C], 0..1, of predictions."""
+        raise NotImplementedError(f"{type(self).__name__} must define decoded")
+
+    def losses(self, found: Any, targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
+        """The parts of the training loss of predictions by name, means over the batch, which are summed. They are
+        traced: what depends on values is done by ops."""
+        raise NotImplementedError(f"{type(self).__name__} must define losses")
+
+    def detections(self, found: Any, size: Sequence[int]) -> Detections:
+        """The objects of predictions."""
+        return self.selection(*self.decoded(found, size))
 
     def forward(self, images: pdl.Tensor) -> Detections:
         """The objects found."""
-        return self.selection(*self.dense(images))
+        return self.detections(self.predictions(images), images.shape[1:3])
+
+    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+        """Boxes and scores before suppression; see `decoded`."""
+        return self.decoded(self.predictions(images), images.shape[1:3])
+
+    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+        """The parts of the training loss; see `losses`."""
+        return self.losses(self.predictions(images), targets, images.shape[1:3])
+
+    def measured(self, images: pdl.Tensor, targets: Targets) -> tuple[Detections, dict[str, pdl.Tensor]]:
+        """The objects found and the parts of the loss, of the same predictions."""
+        found, size = self.predictions(images), images.shape[1:3]
+        return self.detections(found, size), self.losses(found, targets, size)
 
 
 def without_classifier(net: nn.Module, *, last_conv: bool = False) -> nn.Module:

@@ -1,10 +1,10 @@
-"""Boxes as distances from a point to their four sides, each predicted as a distribution, and detectors that learn by the
-alignment of class and place: what PicoDet and PP-YOLOE share.
+"""Boxes as distances from a point to their four sides, each predicted as a distribution, and detectors that learn by
+the alignment of class and place: what PicoDet and PP-YOLOE share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -67,26 +67,21 @@ class Predictions(NamedTuple):
 
 
 class DistanceDetector(Detector):
-    """A detector without anchor boxes, whose `predictions` are scores and distances of points."""
+    """A detector without anchor boxes, whose `predictions` are `Predictions`."""
 
     distances: ClassVar[Distances]
 
-    def predictions(self, images: pdl.Tensor) -> Predictions:
-        """Images [N, H, W, 3] -> what the last layers say."""
-        raise NotImplementedError(f"{type(self).__name__} must define predictions")
-
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+    def decoded(self, found: Predictions, size: Sequence[int]) -> tuple[pdl.Tensor, pdl.Tensor]:
         """Boxes [N, A, 4] and scores [N, A, C]."""
-        found = self.predictions(images)
         return self.distances.boxes(found.distances, found.points), found.scores
 
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+    def losses(self, found: Predictions, targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
         """class: varifocal loss; box: 1 - GIoU; distance: distribution focal loss.
 
         Predictions are assigned to objects by the alignment of their scores and boxes; each is to score its alignment,
         and by this its box and distances are weighted. All are divided by the sum of wanted scores, over the batch.
         """
-        scores, distances, points, varifocal = self.predictions(images)
+        scores, distances, points, varifocal = found
         boxes = self.distances.boxes(distances, points)
         index, quality = task_aligned_assign(
             points.at, boxes.detach(), scores.detach(), targets.boxes, targets.labels, k=13, alpha=1.0, beta=6.0

@@ -175,6 +175,13 @@ class BoxHead(nn.Module):
         return x
 
 
+class Predictions(NamedTuple):
+    """The maps of the pyramid, and the boxes of each that the first net shifts."""
+
+    maps: list[pdl.Tensor]
+    shifted: list[Shifted]
+
+
 class FasterRCNN(Detector):
     """Images [N, H, W, 3] -> boxes of `num_classes` classes: of regions that a first net proposes, a second one reads
     the features, tells the class, and moves the box.
@@ -242,15 +249,16 @@ class FasterRCNN(Detector):
             nn.init.zeros_(layer.get_parameter("bias"))
         take_pretrained(self, pretrained)
 
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+    def predictions(self, images: pdl.Tensor) -> Predictions:
+        """Images [N, H, W, 3] -> what the pyramid and the first net say."""
+        maps = self.pyramid(self.backbone(images))
+        return Predictions(maps, self.rpn(maps, images.shape[1:3]))
+
+    def decoded(self, found: Predictions, size: Sequence[int]) -> tuple[pdl.Tensor, pdl.Tensor]:
         """Boxes [N, P, C, 4] of every proposal, one for each class, and scores [N, P, C], 0 where there is no
         proposal."""
-        return self.classified(self.pyramid(self.backbone(images)), images.shape[1:3])
-
-    def classified(self, maps: Sequence[pdl.Tensor], size: Sequence[int]) -> tuple[pdl.Tensor, pdl.Tensor]:
-        """`dense` of the pyramid's maps, for images of a size (height, width)."""
-        proposals, used = self.rpn.propose(self.rpn(maps, size), size, self.proposals)
-        logits, shifts = self.read(maps, proposals, used)
+        proposals, used = self.rpn.propose(found.shifted, size, self.proposals)
+        logits, shifts = self.read(found.maps, proposals, used)
         boxes = clipped(pdl.box_decode(proposals[:, :, None], shifts[:, :, 1:], weights=ROIS), size)
         scores = pdl.softmax(logits)[..., 1:]
         usable = pdl.logical_and(used[..., None], wide(boxes, NARROWEST_DETECTION))
@@ -270,30 +278,27 @@ class FasterRCNN(Detector):
             maps[: len(strides)], regions, used, strides=strides, size=size, canonical=self.canonical
         )
 
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+    def losses(self, found: Predictions, targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
         """Of the first net `objectness` and `proposals` (see there), of the second the cross-entropy of the `classes`
         of a sample of regions and the smooth L1 distance of the shifts of those with objects, through the size of the
         sample (`boxes`).
         """
-        return self.losses(images, targets)[0]
+        return self.sampled_losses(found, targets, size)[0]
 
-    def losses(
-        self, images: pdl.Tensor, targets: Targets
-    ) -> tuple[dict[str, pdl.Tensor], list[pdl.Tensor], pdl.Tensor, pdl.Tensor]:
-        """The parts of the loss, the pyramid's maps, and the sample: regions [N, R, 4], those with objects first, and
-        the row [N, R] of the targets that each is to find, -1 for the background, -2 where there is no region."""
-        size = images.shape[1:3]
-        maps = self.pyramid(self.backbone(images))
-        found = self.rpn(maps, size)
-        proposals, used = self.rpn.propose(found, size, self.training_proposals)
+    def sampled_losses(
+        self, found: Predictions, targets: Targets, size: Sequence[int]
+    ) -> tuple[dict[str, pdl.Tensor], pdl.Tensor, pdl.Tensor]:
+        """The parts of the loss and the sample: regions [N, R, 4], those with objects first, and the row [N, R] of the
+        targets that each is to find, -1 for the background, -2 where there is no region."""
+        proposals, used = self.rpn.propose(found.shifted, size, self.training_proposals)
         regions, truth = self.sample(proposals, used, targets)
-        logits, shifts = self.read(maps, regions, truth > -2)
-        parts = self.rpn.loss(found, targets) | self.region_loss(logits, shifts, regions, truth, targets)
-        return parts, maps, regions, truth
+        logits, shifts = self.read(found.maps, regions, truth > -2)
+        parts = self.rpn.loss(found.shifted, targets) | self.region_loss(logits, shifts, regions, truth, targets)
+        return parts, regions, truth
 
     def sample(self, proposals: pdl.Tensor, used: pdl.Tensor, targets: Targets) -> tuple[pdl.Tensor, pdl.Tensor]:
-        """Regions and truth as in `losses`, from proposals [N, P, 4], of which `used` [N, P] are some, and the targets'
-        own boxes."""
+        """Regions and truth as in `sampled_losses`, from proposals [N, P, 4], of which `used` [N, P] are some, and the
+        targets' own boxes."""
         boxes = pdl.concat([proposals, targets.boxes], axis=1)
         used = pdl.concat([used, targets.labels >= 0], axis=1)
         index = max_iou_assign(boxes, targets.boxes, targets.labels, positive=0.5, negative=0.5, best=False)

@@ -16,7 +16,7 @@ from pdl.hints import Inherited
 from pdl_cv.models import faster_rcnn
 from pdl_cv.models.blocks import Chain, ConvNorm, initialise, take_pretrained
 from pdl_cv.models.detector import Detections, Targets
-from pdl_cv.models.faster_rcnn import OBJECTS, FasterRCNN, Width
+from pdl_cv.models.faster_rcnn import OBJECTS, FasterRCNN, Predictions, Width
 from pdl_cv.models.pyramids import image_numbers
 from pdl_cv.ops import take_assigned
 
@@ -51,11 +51,10 @@ class MaskRCNN(FasterRCNN):
             initialise(module)
         take_pretrained(self, pretrained)
 
-    def forward(self, images: pdl.Tensor) -> Detections:
+    def detections(self, found: Predictions, size: Sequence[int]) -> Detections:
         """The objects found, masks included."""
-        maps = self.pyramid(self.backbone(images))
-        found = self.selection(*self.classified(maps, images.shape[1:3]))
-        return found._replace(masks=pdl.sigmoid(self.mask_logits(maps, found.boxes, found.labels)))
+        chosen = super().detections(found, size)
+        return chosen._replace(masks=pdl.sigmoid(self.mask_logits(found.maps, chosen.boxes, chosen.labels)))
 
     def mask_logits(self, maps: Sequence[pdl.Tensor], boxes: pdl.Tensor, labels: pdl.Tensor) -> pdl.Tensor:
         """Logits [N, K, m, m] of the masks of boxes [N, K, 4] that belong to classes labels [N, K]; 0 where that is
@@ -71,15 +70,15 @@ class MaskRCNN(FasterRCNN):
         logits = pdl.matmul(cells, weight[..., None])[..., 0] + bias[:, None]
         return pdl.reshape(logits, (*labels.shape, self.mask_size, self.mask_size))
 
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
-        """The parts of `FasterRCNN.loss`, and the mean binary cross-entropy of the masks of regions with objects."""
+    def losses(self, found: Predictions, targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
+        """The parts of `FasterRCNN.losses`, and the mean binary cross-entropy of the masks of regions with objects."""
         if targets.masks is None:
             raise DataError("MaskRCNN: the targets have no masks; the task instance gives them")
-        parts, maps, regions, truth = self.losses(images, targets)
+        parts, regions, truth = self.sampled_losses(found, targets, size)
         most = math.ceil(OBJECTS * self.regions)  # those with objects come first
         regions, truth = regions[:, :most], truth[:, :most]
         labels = pdl.where(truth >= 0, take_assigned(targets.labels, truth), -1)
-        logits = self.mask_logits(maps, regions, labels)
+        logits = self.mask_logits(found.maps, regions, labels)
         wanted = self.mask_targets(targets.masks, regions, truth)
         error = pdl.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
         object_ = truth >= 0

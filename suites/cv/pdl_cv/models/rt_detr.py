@@ -300,25 +300,24 @@ class RTDETR(Detector):
         self.head = ("decoder.enc_score_head", *heads)
         take_pretrained(self, pretrained)
 
-    def said(self, images: pdl.Tensor) -> list[Said]:
+    def predictions(self, images: pdl.Tensor) -> list[Said]:
         """What the encoder and each layer of the decoder say."""
         return self.decoder(self.encoder(self.backbone(images)))  # type: ignore[no-any-return]
 
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+    def decoded(self, found: list[Said], size: Sequence[int]) -> tuple[pdl.Tensor, pdl.Tensor]:
         """What the last layer says of its queries: boxes [N, Q, 4] in pixels of the images, scores [N, Q, C]."""
-        last = self.said(images)[-1]
-        height, width = images.shape[1:3]
+        last, (height, width) = found[-1], size
         extent = np.array([width, height, width, height], np.float32)
         return corners(last.boxes) * extent, pdl.sigmoid(last.logits)
 
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+    def losses(self, found: list[Said], targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
         """Varifocal loss of the classes, L1 distance and GIoU of the boxes (section 4.3), of the encoder and of every
         layer, each after a pairing of its own with the lowest cost; divided by the number of objects.
         """
-        height, width = images.shape[1:3]
+        height, width = size
         boxes = targets.boxes / np.array([width, height, width, height], np.float32)
         count = pdl.maximum(pdl.sum(pdl.astype(pdl.greater_equal(targets.labels, 0), boxes.dtype)), 1.0)
-        each = [self._loss(said, boxes, targets.labels) for said in self.said(images)]
+        each = [self._loss(said, boxes, targets.labels) for said in found]
         sums: dict[str, Any] = {name: sum(parts[name] for parts in each) for name in LOSSES}
         return {name: total * (LOSSES[name] / count) for name, total in sums.items()}
 

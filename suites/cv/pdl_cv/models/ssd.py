@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -170,6 +170,14 @@ def default_boxes(
 
 
 # -- the net -----------------------------------------------------------------------------------------------------------
+class Predictions(NamedTuple):
+    """Default boxes float32 [A, 4], logits [N, A, 1 + C], the background's first, and shifts [N, A, 4]."""
+
+    anchors: Array
+    logits: pdl.Tensor
+    shifts: pdl.Tensor
+
+
 class SSD(Detector):
     """Images [N, H, W, 3] -> boxes of `num_classes` classes, predicted in one pass from maps of several resolutions.
 
@@ -235,8 +243,8 @@ class SSD(Detector):
                     if layer.bias is not None:
                         nn.init.zeros_(layer.bias)
 
-    def predictions(self, images: pdl.Tensor) -> tuple[Array, pdl.Tensor, pdl.Tensor]:
-        """Default boxes float32 [A, 4], logits [N, A, 1 + C], the background's first, and shifts [N, A, 4]."""
+    def predictions(self, images: pdl.Tensor) -> Predictions:
+        """Images [N, H, W, 3] -> what the last layers say."""
         maps = self.backbone(images)
         for block in self.extra:
             maps.append(block(maps[-1]))
@@ -246,19 +254,18 @@ class SSD(Detector):
             shifts.append(pdl.reshape(boxes(x), (n, -1, 4)))
         cells = [x.shape[1:3] for x in maps]
         anchors = default_boxes(cells, images.shape[1:3], self.scales, self.ratios, self.steps, reduced=self.reduced)
-        return anchors, pdl.concat(logits, axis=1), pdl.concat(shifts, axis=1)
+        return Predictions(anchors, pdl.concat(logits, axis=1), pdl.concat(shifts, axis=1))
 
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
-        """All predictions: boxes [N, A, 4] in pixels of the images, scores [N, A, C]."""
-        anchors, logits, shifts = self.predictions(images)
-        boxes = pdl.box_decode(anchors, shifts, weights=WEIGHTS)
-        return clipped(boxes, images.shape[1:3]), pdl.softmax(logits)[..., 1:]
+    def decoded(self, found: Predictions, size: Sequence[int]) -> tuple[pdl.Tensor, pdl.Tensor]:
+        """Boxes [N, A, 4] in pixels of the images, scores [N, A, C]."""
+        boxes = pdl.box_decode(found.anchors, found.shifts, weights=WEIGHTS)
+        return clipped(boxes, size), pdl.softmax(found.logits)[..., 1:]
 
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+    def losses(self, found: Predictions, targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
         """Cross-entropy of the classes, over boxes of objects and the hardest of the background, and the smooth L1
         distance of the shifts, both through the number of boxes that find an object; equation 1.
         """
-        anchors, logits, shifts = self.predictions(images)
+        anchors, logits, shifts = found
         index = max_iou_assign(anchors, targets.boxes, targets.labels, positive=0.5, negative=0.5, forced=True)
         object_ = index >= 0
         label = pdl.where(object_, take_assigned(targets.labels, index) + 1, 0)

@@ -4,7 +4,7 @@ pdl_cv, or tiny. Names of neck and head are PaddleDetection's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
@@ -256,34 +256,34 @@ class YOLOv3(Detector):
         half = pdl.exp(found[..., 2:4]) * (anchors.size / 2)
         return pdl.concat([centre - half, centre + half], axis=2)
 
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+    def decoded(self, found: tuple[pdl.Tensor, Anchors], size: Sequence[int]) -> tuple[pdl.Tensor, pdl.Tensor]:
         """Boxes [N, A, 4] and scores [N, A, C]: probability of an object times that of the class."""
-        found, anchors = self.predictions(images)
-        return self.boxes(found, anchors), pdl.sigmoid(found[..., 4:5]) * pdl.sigmoid(found[..., 5:])
+        values, anchors = found
+        return self.boxes(values, anchors), pdl.sigmoid(values[..., 4:5]) * pdl.sigmoid(values[..., 5:])
 
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+    def losses(self, found: tuple[pdl.Tensor, Anchors], targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
         """place: binary cross-entropy of the offset in the cell; size: distance of logarithms; both are weighted by 2 -
         the object's share of the image. object and class: binary cross-entropy. Sums over an image, means over the
         batch.
         """
-        found, anchors = self.predictions(images)
-        n, count, width = found.shape
+        values, anchors = found
+        n, count, width = values.shape
         wanted = self.wanted(targets, anchors)
         near = max_iou_assign(
-            self.boxes(found, anchors).detach(), targets.boxes, targets.labels,
+            self.boxes(values, anchors).detach(), targets.boxes, targets.labels,
             positive=IGNORED, negative=IGNORED, best=False,
         )  # fmt: skip
         taught = pdl.scatter_add(pdl.zeros((n, count)), wanted.which, wanted.real[..., 0])
-        nothing = pdl.astype(pdl.logical_and(pdl.equal(taught, 0), pdl.less(near, 0)), found.dtype)
-        rows = pdl.embedding(pdl.reshape(found, (n * count, width)), wanted.which + count * np.arange(n)[:, None])
+        nothing = pdl.astype(pdl.logical_and(pdl.equal(taught, 0), pdl.less(near, 0)), values.dtype)
+        rows = pdl.embedding(pdl.reshape(values, (n * count, width)), wanted.which + count * np.arange(n)[:, None])
         share = pdl.prod(targets.boxes[..., 2:] - targets.boxes[..., :2], axis=2, keepdims=True)
-        weight = wanted.real * (2 - share / float(images.shape[1] * images.shape[2]))
+        weight = wanted.real * (2 - share / float(size[0] * size[1]))
         entropy = pdl.binary_cross_entropy_with_logits
         there = pdl.softplus(-rows[..., 4:5]) * wanted.real
         parts = {
             "place": entropy(rows[..., :2], wanted.place, weight=weight, reduction="sum"),
             "size": pdl.sum(pdl.abs(rows[..., 2:4] - wanted.size) * weight),
-            "object": pdl.sum(pdl.softplus(found[..., 4]) * nothing) + pdl.sum(there),
+            "object": pdl.sum(pdl.softplus(values[..., 4]) * nothing) + pdl.sum(there),
             "class": entropy(rows[..., 5:], wanted.one_hot, weight=wanted.real, reduction="sum"),
         }
         return {name: part / n for name, part in parts.items()}

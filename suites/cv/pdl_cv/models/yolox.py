@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
@@ -248,16 +248,14 @@ class YOLOX(Detector):
         half = pdl.exp(places[..., 2:]) * (stride / 2)
         return pdl.concat([centre - half, centre + half], axis=2)
 
-    def dense(self, images: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+    def decoded(self, found: Predictions, size: Sequence[int]) -> tuple[pdl.Tensor, pdl.Tensor]:
         """Boxes [N, A, 4] and scores [N, A, C]: probability of an object times that of the class."""
-        found = self.predictions(images)
         return self.boxes(found.places, found.points), pdl.sigmoid(found.classes) * pdl.sigmoid(found.objects)
 
-    def loss(self, images: pdl.Tensor, targets: Targets) -> dict[str, pdl.Tensor]:
+    def losses(self, found: Predictions, targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
         """box: 1 - IoU^2; object and class: binary cross-entropy, the class's target the IoU; l1. Sums over the
         predictions that are to find something (object: all), by their number.
         """
-        found = self.predictions(images)
         boxes = self.boxes(found.places, found.points)
         scores = pdl.sqrt(pdl.sigmoid(found.classes.detach()) * pdl.sigmoid(found.objects.detach()))
         index, iou = simota_assign(
