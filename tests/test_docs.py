@@ -117,7 +117,7 @@ def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 #: entry point groups, which look like names of modules
-GROUPS = ("pdl.suites", "pdl.steps", "pdl.ops", "pdl.models")
+GROUPS = ("pdl.suites", "pdl.steps", "pdl.ops", "pdl.systems", "pdl.models")
 DONE: set[str] = set()  # commands that ran in `folder`
 
 

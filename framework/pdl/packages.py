@@ -1,5 +1,6 @@
 """Installed distributions that add to pdl: task suites (entry points `pdl.suites`), packaged models (`pdl.models`), and
-classes that bundles ask for by name, such as the steps of a pipeline (`pdl.steps`).
+classes that bundles ask for by name, such as the steps of a pipeline (`pdl.steps`) and what asks several models
+together (`pdl.systems`).
 
 Found by their metadata; nothing is imported. One that cannot be used is left out, said once (`tell`), and disturbs no
 other: its entry point leads nowhere, two distributions claim one name, its `Requires-Dist: pdl-core...` excludes the
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 CORE = "pdl-core"  # the distribution that holds the package `pdl`
 SUITES, MODELS = "pdl.suites", "pdl.models"
-STEPS, OPS = "pdl.steps", "pdl.ops"
-KINDS = {SUITES: "suite", MODELS: "packaged model", STEPS: "step", OPS: "op"}
-CLASSES = (STEPS, OPS)
+STEPS, OPS, SYSTEMS = "pdl.steps", "pdl.ops", "pdl.systems"
+KINDS = {SUITES: "suite", MODELS: "packaged model", STEPS: "step", OPS: "op", SYSTEMS: "system"}
+CLASSES = (STEPS, OPS, SYSTEMS)
 """Groups whose entry points name a class, `module:Class`; those of the others name an import package."""
 _CORE = re.compile(r"pdl[-_.]core(?![\w.-])", re.IGNORECASE)  # a requirement on it
 

@@ -11,10 +11,12 @@ import pytest
 
 import pdl
 from pdl.dims import Dim
-from pdl.errors import ConfigError, UsageError
+from pdl.errors import ConfigError, DataError, UsageError
 from pdl.export import Deployment
+from pdl.export.bundle import write
 from pdl.ops.base import Spec
 from pdl.report.answers import save
+from pdl.runtime import bundle
 from pdl.runtime.predict import predict
 from pdl.workflow import systems
 from pdl.workflow.prediction import open_model
@@ -155,3 +157,55 @@ def test_faults_of_files(tmp_path: Path, text: str, message: str) -> None:
     file.write_text(text)
     with pytest.raises((ConfigError, UsageError), match=message):
         open_model(file)
+
+
+# -- one bundle --------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a detector, a classifier and a keypoint net."""
+    for name, deployment in (("finder", finder()), ("classifier", classifier()), ("poser", poser(margin=1.25))):
+        write(tmp_path / f"{name}.pdl", deployment)
+    return tmp_path
+
+
+def told(folder: Path, detect: str, each: str, more: str = "") -> Path:
+    file = folder / "both.yaml"
+    file.write_text(
+        f"parts: {{detect: {detect}.pdl, each: {each}.pdl}}\npredictor: {{_target_: pdl_cv.Cascade{more}}}\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize("each", ["classifier", "poser"])
+def test_one_bundle_answers_as_the_file(folder: Path, each: str) -> None:
+    file = told(folder, "finder", each, ", margin: 1.5, only: [face]")
+    systems.export_system(file, folder / "both.pdl")
+    session = pdl.runtime.load(folder / "both.pdl")
+    (found,) = predict(session, [image()])
+    (asked,) = predict(open_model(file), [image()])
+    assert found.answer.value == asked.answer.value
+    assert len(found.answer.value["detections"]) == 1
+    assert save(found.draw(), folder, "drawn").is_file()
+    assert "pdl-cv" in bundle.read(folder / "both.pdl").meta["requires"]
+
+
+@pytest.mark.parametrize(
+    ("detect", "each", "message"),
+    [
+        ("classifier", "finder", "Cascade: detect is no detector"),
+        ("finder", "finder", "Cascade: each is neither a classifier nor a net of keypoints"),
+    ],
+)
+def test_wrong_parts_are_one_error(folder: Path, detect: str, each: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        systems.export_system(told(folder, detect, each))
+    assert not (folder / "both.pdl").exists()
+
+
+@pytest.mark.parametrize("arguments", [{"most": "all"}, {"only": "face"}, {"margin": "wide"}, {"margin": 1e9}])
+def test_arguments_of_files_are_checked(folder: Path, arguments: dict[str, Any]) -> None:
+    program = {"kind": "system", "system": "pdl_cv.Cascade", "arguments": arguments}
+    parts = {"detect": folder / "finder.pdl", "each": folder / "classifier.pdl"}
+    data = bundle.pack(program, {}, parts={name: file.read_bytes() for name, file in parts.items()})
+    with pytest.raises(DataError, match=f"program.json: pdl_cv.Cascade: {next(iter(arguments))}="):
+        pdl.runtime.load(data)

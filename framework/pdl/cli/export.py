@@ -43,7 +43,8 @@ def command(
 ) -> None:
     """Write a trained run to one file: a bundle for pdl's runtime, or ONNX. It is held to the model before it is kept.
 
-    A bundle, or a pretrained model by name, is written as ONNX (--to onnx).
+    A bundle, or a pretrained model by name, is written as ONNX (--to onnx). Several models that answer together, told
+    by a file or by a name, become one bundle.
 
     With --check nothing is trained or written: each op and line of code that stands in the way is named (exit code 1).
     """
@@ -59,14 +60,24 @@ def command(
         raise UsageError("which run? write: pdl export RUN")
     from pdl.workflow.exporting import bundle_to_onnx, export
     from pdl.workflow.locating import located
+    from pdl.workflow.systems import export_system, is_system
 
+    changed = bool(weights or form or store != "fp32")
+    if is_system(given[0]):
+        if to != "bundle" or opset is not None or changed:
+            raise UsageError(f"{given[0]} is several models: --to, --opset, --weights, --store and --form are for one")
+        return _show(export_system(given[0], out, licence=licence), json)
     source = located(given[0])
     if source.is_file():
-        _require_onnx(given[0], to, bool(weights or licence or form or store != "fp32"))
+        _require_onnx(given[0], to, changed or bool(licence))
         made = bundle_to_onnx(source, out, opset=opset)
     else:
         chosen: Any = {"to": to, "weights": weights, "store": store}
         made = export(source, out, opset=opset, licence=licence, form=form, **chosen)
+    _show(made, json)
+
+
+def _show(made: Any, json: bool) -> None:
     if json:
         return style.json({**dict(made.facts), "notes": made.notes})
     for note in made.notes:

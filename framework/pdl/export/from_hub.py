@@ -8,7 +8,6 @@ hash of all that goes into it: the file, `build` with the files it names, licenc
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -17,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from pdl import suites, watch
+from pdl import watch
 from pdl.config import build as build_node
-from pdl.config.signature import TARGET
 from pdl.dims import Dim
-from pdl.errors import ConfigError, DataError, UsageError
+from pdl.errors import DataError, UsageError
 from pdl.export.bundle import write
 from pdl.export.deployment import Deployment
 from pdl.export.imported import import_model, pipeline_of
+from pdl.export.systems import opened
 from pdl.files import replacing
 from pdl.hub.cache import BUILT, cache_dir, lock, writing
 from pdl.hub.entries import Build, Entry, System
@@ -198,15 +197,5 @@ def open_system(system: System, **options: Any) -> Any:
     problem = incompatible(system)
     if problem:
         raise UsageError(problem)
-    make = suites.locate(system.predictor[TARGET])
-    arguments = {key: value for key, value in system.predictor.items() if key != TARGET}
-    _check_arguments(system, make, {**arguments, **system.parts})
-    return make(**{argument: load(bundle_of(part), **options) for argument, part in system.parts.items()}, **arguments)
-
-
-def _check_arguments(system: System, make: Any, given: Mapping[str, Any]) -> None:
-    """Before anything is fetched: the predictor takes what the index gives it."""
-    try:
-        inspect.signature(make).bind(**given)
-    except TypeError as error:
-        raise ConfigError(f"{system.origin_line}: {system.name}: {system.predictor[TARGET]}: {error}") from None
+    where = f"{system.origin_line}: {system.name}"
+    return opened(system.predictor, system.parts, where, lambda part: load(bundle_of(part), **options))

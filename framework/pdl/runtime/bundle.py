@@ -4,13 +4,15 @@ A zip archive of stored members (`archive.py`):
 
     program.json          {"format": 1, "kind": "program", "program": Program.to_dict(), "inputs": [names],
                           "outputs": [names]}, or {"format": 1, "kind": "onnx", "graph": {...}} for an imported graph
-                          that no program can hold
+                          that no program can hold, or {"format": 1, "kind": "system", ...} for several models that
+                          answer together, see `systems.py`
     weights.safetensors   the arrays that the program captures, by name; memory-mapped. Those that
                           the program knows as float32 may be stored in bfloat16 or float16, and are widened on reading
     pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
     labels.txt            names of classes or characters, one a line
     vocabularies/NAME.txt names by number that are too many for labels (`pdl.vocabulary`); any number of them, or none
     constants.safetensors  arrays that steps of the pipeline read, by name, such as a table; or none
+    parts/NAME.pdl        the bundles of a system, by name; none of others
     card.md               what it is, data, metrics and how they were measured, licence, how to use it
     config.yaml           the resolved recipe it was trained with
     meta.json             format number, name, versions, licence, metrics, the distributions it requires beside pdl's
@@ -63,10 +65,13 @@ MEMBERS = {
     "weights.safetensors": archive.MAX_BYTES,
 }
 MOST_VOCABULARIES, VOCABULARY_BYTES = 1024, 512 * MIB
+MOST_PARTS = 16
+_VOCABULARY_NAME = "vocabulary's name is of letters, digits and _ . -, at most 100 of them"
 CONSTANTS = "constants.safetensors"
 MOST_REQUIRED = 32
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _VOCABULARY = re.compile(r"vocabularies/([A-Za-z0-9][A-Za-z0-9_.-]{0,99})\.txt")
+_PART = re.compile(r"parts/([A-Za-z_][A-Za-z0-9_]{0,63})\.pdl")
 _META: dict[str, type | tuple[type, ...]] = {
     "format": int, "name": str, "pdl": str, "created": str, "licence": str, "metrics": dict, "about": dict,
     "requires": list, "members": dict,
@@ -76,6 +81,8 @@ _PROGRAM: dict[str, type | tuple[type, ...]] = {
     "format": int, "kind": str, "program": dict, "inputs": list, "outputs": list,
 }  # fmt: skip
 _GRAPH: dict[str, type | tuple[type, ...]] = {"format": int, "kind": str, "graph": dict}
+_SYSTEM: dict[str, type | tuple[type, ...]] = {"format": int, "kind": str, "system": str, "arguments": dict}
+_KINDS = {"program": _PROGRAM, "onnx": _GRAPH, "system": _SYSTEM}
 _PIPELINE: dict[str, type | tuple[type, ...]] = {"format": int, "pre": dict, "post": dict}
 _NEWER = "it was written by another version of pdl: use that one, or export the model again with this one"
 
@@ -114,6 +121,7 @@ class Bundle:
     weights   arrays by name, read-only; of a file they are windows on it, so replace the file, never write into it
     size      bytes of the whole file
     constants  arrays that steps of the pipeline read, by name, read-only likewise
+    parts     of a system: its bundles by name
     hashed    waits for the hashes that are under way, see `require_whole`
     """
 
@@ -128,6 +136,7 @@ class Bundle:
     size: int
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     constants: Mapping[str, Array] = field(default_factory=dict)
+    parts: Mapping[str, Bundle] = field(default_factory=dict)
     hashed: Sequence[Callable[[], None]] = ()
 
     def require_whole(self) -> None:
@@ -137,7 +146,7 @@ class Bundle:
 
     @property
     def kind(self) -> str:
-        """ "program", or "onnx" for an imported graph that no program can hold."""
+        """ "program", "onnx" for an imported graph that no program can hold, or "system" for several models."""
         return str(self.program["kind"])
 
     def build(self) -> Program:
@@ -147,7 +156,8 @@ class Bundle:
         anything is wrong.
         """
         if self.kind != "program":
-            raise UsageError(f"{self.source}: holds a graph of kind {self.kind!r}, which is no program")
+            what = f"several models ({', '.join(self.parts)})" if self.parts else f"a graph of kind {self.kind!r}"
+            raise UsageError(f"{self.source}: holds {what}, which is no program")
         required.import_ops(self.program, self.meta["requires"], self.source)
         made = program_of(self.program["program"], self.weights, self.source)
         for what, values in (("inputs", made.inputs), ("outputs", made.outputs)):
@@ -165,18 +175,22 @@ def read(source: Source, *, waiting: bool = True) -> Bundle:
     waiting   False: large members are still being hashed in other threads; nothing may be told of what is in them
               before `require_whole` has returned
     """
-    data, name = _open(source)
-    members = archive.unpack(data, name, MEMBERS, _more)
+    made = _read(*_open(source), _more)
+    if waiting:
+        made.require_whole()
+    return made
+
+
+def _read(data: memoryview, name: str, more: Callable[[str], int | None]) -> Bundle:
+    """The bundle in `data`, with hashes under way; `more` as `archive.unpack` takes it."""
+    members = archive.unpack(data, name, MEMBERS, more)
     meta, hashed = _meta(members, name)
     try:
-        made = _checked(data, name, members, meta, hashed)
+        return _checked(data, name, members, meta, hashed)
     except DataError:
         for wait in hashed:  # where bytes are not those that were written, that is what to say
             wait()
         raise
-    if waiting:
-        made.require_whole()
-    return made
 
 
 def _checked(
@@ -189,14 +203,14 @@ def _checked(
     """The content of the members, whose sizes are those of `meta`."""
     program = _json(members, "program.json", name)
     kind = program.get("kind") if isinstance(program, dict) else None
-    check(
-        kind in ("program", "onnx"), name, "program.json", f"kind is {kind!r:.40}, expected 'program' or 'onnx'", _NEWER
-    )
-    check_keys(program, _PROGRAM if kind == "program" else _GRAPH, name, "program.json")
+    wanted = _KINDS.get(str(kind), {})
+    check(wanted, name, "program.json", f"kind is {kind!r:.40}, expected one of {', '.join(_KINDS)}", _NEWER)
+    check_keys(program, wanted, name, "program.json")
     pipeline = _json(members, "pipeline.json", name)
     check_keys(pipeline, _PIPELINE, name, "pipeline.json")
     for part, value in (("program.json", program), ("pipeline.json", pipeline)):
         check(value["format"] == FORMAT, name, part, f"format {value['format']}, this pdl reads {FORMAT}", _NEWER)
+    parts = _parts(members, name, expected=kind == "system")
     if kind == "program":
         texts = [*program["inputs"], *program["outputs"]]
         check(all(isinstance(each, str) for each in texts), name, "program.json", "a name that is no text")
@@ -212,8 +226,18 @@ def _checked(
         size=len(data),
         vocabularies=_vocabularies(members, name),
         constants=weights.from_bytes(members[CONSTANTS], name, CONSTANTS) if CONSTANTS in members else {},
-        hashed=hashed,
+        parts=parts,
+        hashed=[*hashed, *(wait for part in parts.values() for wait in part.hashed)],
     )
+
+
+def _parts(members: Mapping[str, memoryview], name: str, *, expected: bool) -> dict[str, Bundle]:
+    """The bundles of a system; a part has none of its own. DataError where there are some and none are `expected`, or
+    the other way around."""
+    found = {match[1]: data for part, data in members.items() if (match := _PART.fullmatch(part))}
+    good = 1 <= len(found) <= MOST_PARTS if expected else not found
+    check(good, name, "archive", f"{len(found)} parts, expected {f'1 to {MOST_PARTS}' if expected else 'none'}")
+    return {part: _read(data, f"{name}: parts/{part}{SUFFIX}", _alone) for part, data in found.items()}
 
 
 def pack(
@@ -225,6 +249,7 @@ def pack(
     labels: Sequence[str] = (),
     vocabularies: Mapping[str, Vocabulary] | None = None,
     constants: Mapping[str, Array] | None = None,
+    parts: Mapping[str, bytes] | None = None,
     card: str = "",
     config: str = "",
     licence: str = "",
@@ -234,6 +259,7 @@ def pack(
     """The file of these parts, with sizes and hashes; `read` checks the rest. `about`: further plain facts for people.
 
     `pipeline` is {"pre": {input: [steps]}, "post": {output: [steps]}}; the distributions of its steps are written down.
+    `parts` are the bundles of a system.
     """
     wrong = next((label for label in labels if "\n" in label or "\x00" in label), None)
     if wrong is not None:
@@ -248,7 +274,9 @@ def pack(
         "config.yaml": config.encode(),
         "weights.safetensors": weights.to_bytes(arrays),
         **({CONSTANTS: weights.to_bytes(constants)} if constants else {}),
+        **{f"parts/{each}{SUFFIX}": data for each, data in (parts or {}).items()},
     }
+    needed = (each for data in (parts or {}).values() for each in read(data).meta["requires"])
     meta = {
         "format": FORMAT,
         "name": name,
@@ -259,13 +287,14 @@ def pack(
             key: value if value is None or value - value == 0 else None for key, value in (metrics or {}).items()
         },
         "about": dict(about or {}),
-        "requires": sorted({*registry.requires(steps), *required.of_ops(program)}),
+        "requires": sorted({*registry.requires(steps), *required.of_program(program), *needed}),
         "members": {part: {"size": len(data), "sha256": _sha256(data)} for part, data in contents.items()},
     }
     for part, data in contents.items():
         most = MEMBERS.get(part) or _more(part)
         if most is None:
-            raise UsageError(f"{part}: a vocabulary's name is of letters, digits and _ . -, at most 100 of them")
+            what = "part's name is of letters, digits and _" if part.startswith("parts/") else _VOCABULARY_NAME
+            raise UsageError(f"{part}: a {what}")
         check(len(data) <= most, "bundle", part, f"{len(data)} bytes, more than {most}", "make it smaller")
     return archive.pack({"meta.json": _dumps(meta, indent=1), **contents})
 
@@ -362,6 +391,11 @@ def _decoded(data: memoryview, part: str, source: str) -> str:
 
 def _more(name: str) -> int | None:
     """The size limit of an optional member."""
+    return archive.MAX_BYTES if _PART.fullmatch(name) else _alone(name)
+
+
+def _alone(name: str) -> int | None:
+    """The same of a bundle that is a part, which has no parts."""
     if name == CONSTANTS:
         return archive.MAX_BYTES
     return VOCABULARY_BYTES if _VOCABULARY.fullmatch(name) else None

@@ -21,32 +21,50 @@ def info(path: str | Path, *, timeout: float = OPENING) -> dict[str, Any]:
     takes longer than `timeout` seconds."""
     with limited(os.fspath(path), seconds=require_seconds(timeout)):
         bundle = read(path)
-        inputs, outputs = _ports(bundle, timeout)
+        parts = {name: _facts(part, timeout) for name, part in bundle.parts.items()}
+        if parts:
+            about = {**bundle.meta["about"], "system": bundle.program["system"], **bundle.program["arguments"]}
+            return {**_named(bundle), **about, "parts": parts, **_origin(bundle)}
+        made = _facts(bundle, timeout)
+    return {**made, "more": f"PDL_LOG=plan pdl bench {os.fspath(path)} tells what the runtime makes of it"}
+
+
+def _facts(bundle: Bundle, timeout: float) -> dict[str, Any]:
+    """Those of one model."""
+    inputs, outputs = _ports(bundle, timeout)
     meta, stored = bundle.meta, bundle.program
     steps = {when: {name: describe(each) for name, each in bundle.pipeline[when].items()} for when in ("pre", "post")}
     labels = bundle.labels
     facts = {
-        "bundle": os.fspath(path),
-        "name": meta["name"],
+        **_named(bundle),
         **meta["about"],
         "inputs": [str(port) for port in inputs],
         "outputs": [str(port) for port in outputs],
         "ops": len(stored["program"]["nodes"]) if bundle.kind == "program" else f"a graph of kind {bundle.kind}",
         "weights": _numbers(bundle.weights),
-        "size": f"{bundle.size / 1000:,.1f} kB",
         "before": steps["pre"],
         "after": steps["post"],
-        **({"requires": _requires(meta["requires"])} if meta["requires"] else {}),
         "labels": _few(labels) if labels else None,
         "vocabularies": {name: _few(names) for name, names in bundle.vocabularies.items()},
         **({"constants": _numbers(bundle.constants)} if bundle.constants else {}),
-        "metrics": meta["metrics"],
-        "licence": meta["licence"] or "not stated",
-        "created": f"{meta['created']} by pdl {meta['pdl']}",
-        "more": f"PDL_LOG=plan pdl bench {os.fspath(path)} tells what the runtime makes of it",
+        **_origin(bundle),
     }
     trained = meta["about"].get("weights")
     return {**facts, "trained": trained} if trained else facts
+
+
+def _named(bundle: Bundle) -> dict[str, Any]:
+    return {"bundle": bundle.source, "name": bundle.meta["name"], "size": f"{bundle.size / 1000:,.1f} kB"}
+
+
+def _origin(bundle: Bundle) -> dict[str, Any]:
+    meta = bundle.meta
+    return {
+        **({"requires": _requires(meta["requires"])} if meta["requires"] else {}),
+        "metrics": meta["metrics"],
+        "licence": meta["licence"] or "not stated",
+        "created": f"{meta['created']} by pdl {meta['pdl']}",
+    }
 
 
 def _ports(bundle: Bundle, timeout: float) -> tuple[Sequence[Port], Sequence[Port]]:

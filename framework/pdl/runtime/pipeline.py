@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from pdl.runtime.steps.outputs import PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.strict import check, fault
 
 MAX_STEPS = 32
+Kind = TypeVar("Kind", bound=PostStep)
 
 
 @dataclass(frozen=True)
@@ -207,20 +208,24 @@ class Pipeline:
             name: [step.above(score) if isinstance(step, Thresholded) else step for step in steps]
             for name, steps in self.post.items()
         }
-        if not any(isinstance(step, Thresholded) for steps in self.post.values() for step in steps):
+        if self.least is None:
             raise UsageError("this model leaves out no answers by their score; leave out --score")
         return made
 
     @property
     def least(self) -> float | None:
         """The score below which answers are left out; None where none are."""
-        steps = (step for steps in self.post.values() for step in steps)
-        return next((step.score for step in steps if isinstance(step, Thresholded)), None)
+        step = self.answering(Thresholded)
+        return None if step is None else step.score
 
     @property
     def ranks(self) -> bool:
         """Whether `limited` applies to it."""
-        return any(isinstance(step, Ranking) for steps in self.post.values() for step in steps)
+        return self.answering(Ranking) is not None
+
+    def answering(self, kind: type[Kind]) -> Kind | None:
+        """The first step of outputs that is of a class; None where there is none."""
+        return next((step for steps in self.post.values() for step in steps if isinstance(step, kind)), None)
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def rows(self, answer: Answer) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Distributions that a bundle requires besides pdl: those of its ops."""
+"""Distributions that a bundle requires besides pdl: those of its ops, and of what asks its parts together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from pdl import packages
 from pdl.errors import PackageError, UsageError
-from pdl.ops.base import OPS, Op, find_op
+from pdl.ops.base import OPS, find_op
 
 
 def op_names(program: Any) -> Iterator[str]:
@@ -21,6 +21,11 @@ def op_names(program: Any) -> Iterator[str]:
                 yield from op_names(value.get("program")) if isinstance(value, dict) else ()
 
 
+def of_program(stored: Mapping[str, Any]) -> set[str]:
+    """Those that program.json needs; UsageError where no installed one declares what it names."""
+    return of_ops(stored) | of_system(stored)
+
+
 def of_ops(stored: Mapping[str, Any]) -> set[str]:
     """The distributions that ops of program.json come with. UsageError for an op that no installed one declares: nobody
     else could read the bundle."""
@@ -28,14 +33,25 @@ def of_ops(stored: Mapping[str, Any]) -> set[str]:
     for name in dict.fromkeys(name for name in op_names(stored.get("program")) if "." in name):
         provided = packages.provided(packages.OPS, name)
         if provided is None:
-            raise UsageError(f"no bundle can hold the op {name}: its distribution lacks {declaration(OPS[name])}")
+            raise UsageError(f"no bundle can hold the op {name}: its distribution lacks {declaration(OPS[name], name)}")
         found.add(provided.distribution)
     return found
 
 
-def declaration(op: type[Op]) -> str:
-    """What the pyproject.toml of an op's distribution has to say."""
-    return f'[project.entry-points."{packages.OPS}"] "{op.op_name}" = "{op.__module__}:{op.__qualname__}"'
+def of_system(stored: Mapping[str, Any]) -> set[str]:
+    """The distribution that declares what asks the parts of a system together; none for a single model. UsageError
+    where no installed one does."""
+    if "system" not in stored:
+        return set()
+    provided = packages.provided(packages.SYSTEMS, stored["system"])
+    if provided is None:
+        raise UsageError(f"no bundle can hold the system {stored['system']}: no distribution declares it")
+    return {provided.distribution}
+
+
+def declaration(named: type, name: str, group: str = packages.OPS) -> str:
+    """What the pyproject.toml of a class's distribution has to say, so that bundles find it."""
+    return f'[project.entry-points."{group}"] "{name}" = "{named.__module__}:{named.__qualname__}"'
 
 
 def import_ops(stored: Mapping[str, Any], requires: Sequence[str], source: str) -> None:

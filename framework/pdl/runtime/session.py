@@ -58,6 +58,8 @@ class Session:
     timeout           seconds that a run may take; None: as long as it takes
     max_memory        bytes that a run may take
 
+    A system of several models (`pdl.runtime.systems`) is one, too, whose outputs are answers rather than arrays.
+
     A run that is late ends with TimeLimitError at the next node of its program, one that would need more memory with
     MemoryLimitError before it takes any, one whose loops take over 65,536 steps with StepLimitError.
     """
@@ -243,14 +245,27 @@ def of_bundle(
     by default."""
     from pdl.runtime.pipeline import Pipeline
 
+    stored = bundle.program
+    if stored["kind"] == "system":
+        return _of_system(bundle, {"precision": precision, "memory": memory, "choosing": choosing}, options)
     if "pipeline" not in options:
         options["pipeline"] = Pipeline.of(bundle)
     options["bundle"] = bundle
-    stored = bundle.program
     if stored["kind"] == "onnx":
         return _of_graph(stored["graph"], bundle.weights, precision, memory, choosing or {}, options)
     names = {"inputs": stored["inputs"], "outputs": stored["outputs"]}
     return Session.of(bundle.build(), **names, precision=precision, memory=memory, **(choosing or {}), **options)
+
+
+def _of_system(bundle: Bundle, choosing: Mapping[str, Any], options: dict[str, Any]) -> Session:
+    """The session of several models that answer together; each has a session of its own with the same options."""
+    from pdl.runtime.systems import Together, assembled
+
+    options.pop("pipeline", None)
+    parts = {name: of_bundle(part, **choosing, **options) for name, part in bundle.parts.items()}
+    engine = Together(assembled(bundle, parts))
+    takes, gives = ([Port(name, None, None) for name in names] for names in (engine.inputs, engine.outputs))
+    return Session(engine, takes, gives, pipeline=engine.predictor.pipeline, bundle=bundle, **options)
 
 
 def _of_graph(

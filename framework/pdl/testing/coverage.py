@@ -46,7 +46,7 @@ def op_faults(package: str, cases: Iterable[Case]) -> list[str]:
         if name not in seen:
             found.append(f"{name}: no case runs it")
         if not name.endswith("Grad") and packages.provided(packages.OPS, name) is None:
-            found.append(f"{name}: no bundle can hold it; its distribution lacks {declaration(kind)}")
+            found.append(f"{name}: no bundle can hold it; its distribution lacks {declaration(kind, name)}")
         if unwritten(kind):
             found.append(f"{name}: neither compose nor onnx; say how it is written, or onnx = not_exported('reason')")
     return found

@@ -245,6 +245,8 @@ def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: 
     from pdl.export.onnx import DEFAULT, to_onnx
 
     given = read(bundle)
+    if given.parts:
+        raise UsageError(f"{bundle}: holds several models ({', '.join(given.parts)}); export each by itself")
     if given.kind != "program":
         raise UsageError(f"{bundle}: keeps the ONNX graph that it was imported from; use that file")
     meta, session = given.meta, of_bundle(given)

@@ -11,8 +11,11 @@ from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Predictor, pipeline_of
+from pdl.runtime.steps.arguments import count, number, texts
 from pdl.runtime.steps.images import ImageInput
+from pdl.runtime.steps.labels import Top
 from pdl_cv.steps.crops import around, cut
+from pdl_cv.steps.detections import Detections
 from pdl_cv.steps.inspected import Inspected
 from pdl_cv.steps.keypoints import Keypoints
 
@@ -41,16 +44,19 @@ class Cascade:
         margin: Annotated[float, Range(1, 10)] | None = None,
         most: Annotated[int, Range(1)] = 100,
     ) -> None:
-        self.detect, self.each, self.only, self.most = detect, each, only, most
-        step, self.aspect = _pose_step(pipeline_of(each)), _aspect(pipeline_of(each))
+        self.detect, self.each = detect, each
+        self.only, self.most = None if only is None else texts("only", only), count("most", most)
+        if pipeline_of(detect).answering(Detections) is None:
+            raise UsageError("Cascade: detect is no detector: it does not answer with detections")
+        if all(pipeline_of(each).answering(kind) is None for kind in (Keypoints, Top)):
+            raise UsageError("Cascade: each is neither a classifier nor a net of keypoints")
+        step, self.aspect = pipeline_of(each).answering(Keypoints), _aspect(pipeline_of(each))
         taught = 1.0 if step is None else step.margin
         if taught is None and margin is None:
             raise UsageError(
                 "Cascade: the keypoint net was taught whole images, not parts around boxes; give margin, such as 1.25"
             )
-        if margin is not None and not 1 <= margin <= 10:
-            raise UsageError(f"Cascade: margin={margin} must be from 1 to 10")
-        self.margin = float(margin or taught or 1.0)
+        self.margin = number("margin", taught if margin is None else margin, 1, 10)
         shown = Inspected() if step is None else Inspected(step.skeleton, step.score)
         self.pipeline = Pipeline({"image": [ImageInput("rgb")]}, {"detections": [shown]})
 
@@ -68,8 +74,6 @@ class Cascade:
 
     def _looked(self, image: Array) -> dict[str, Any]:
         (answer,) = answers(self.detect, [image])
-        if not isinstance(answer, dict) or "detections" not in answer:
-            raise UsageError("Cascade: detect is no detector: it does not answer with detections")
         found = [one for one in answer["detections"] if self.only is None or one["label"] in self.only][: self.most]
         windows = [around(one["box"], aspect=self.aspect, margin=self.margin) for one in found]
         said = answers(self.each, [cut(image, window) for window in windows])
@@ -89,21 +93,13 @@ def _joined(one: Mapping[str, Any], more: Mapping[str, Any], left: int, top: int
     if "keypoints" in more:
         moved = [{**each, "x": each["x"] + left, "y": each["y"] + top} for each in more["keypoints"]]
         return {**one, "keypoints": moved}
-    if "label" not in more:
-        raise UsageError("Cascade: each is neither a classifier nor a net of keypoints")
     said = {name: more[name] for name in ("label", "class", "score")}
     return {**one, **said, "found": {"label": one["label"], "score": one["score"]}}
 
 
-def _pose_step(pipeline: Pipeline) -> Keypoints | None:
-    """The step that answers keypoints; None of other models."""
-    steps = [step for steps in pipeline.post.values() for step in steps]
-    return next((step for step in steps if isinstance(step, Keypoints)), None)
-
-
 def _aspect(pipeline: Pipeline) -> float | None:
     """width / height of what a keypoint net takes, so that it sees more of the image and no filling; None of others."""
-    if _pose_step(pipeline) is None:
+    if pipeline.answering(Keypoints) is None:
         return None
     sizes = [getattr(step, "size", None) for steps in pipeline.pre.values() for step in steps]
     height, width = next((size for size in sizes if isinstance(size, tuple)), (1, 1))

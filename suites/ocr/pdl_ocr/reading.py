@@ -10,8 +10,11 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.predict import pipeline_of
 from pdl.runtime.session import Session
 from pdl.runtime.steps.images import ImageInput
+from pdl.runtime.steps.labels import Ctc, Top
+from pdl_ocr.steps.boxes import DbBoxes
 from pdl_ocr.steps.lines import Lines
 
 #: from this height on, as a part of its width, a line is one that runs downwards
@@ -34,6 +37,9 @@ class Reader:
     ) -> None:
         if not 0 <= score <= 1 or not 0 <= sure <= 1:
             raise UsageError(f"score={score} and sure={sure} must be from 0 to 1")
+        for name, part, step in (("detect", detect, DbBoxes), ("read", read, Ctc), ("turn", turn, Top)):
+            if part is not None and pipeline_of(part).answering(step) is None:
+                raise UsageError(f"Reader: {name} does not answer as it should: its pipeline has no step {step.name!r}")
         self.detect, self.read, self.turn, self.score, self.sure = detect, read, turn, score, sure
         self.pipeline = Pipeline({"image": [ImageInput("rgb")]}, {"lines": [Lines()]})
 
