@@ -1,45 +1,70 @@
-"""Result files as COCO has them: written, read, and read by pycocotools."""
+"""Files of results as COCO has them, and those that `pdl predict --coco` writes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pdl.data.faults import DataFault
-from pdl.errors import DataError
-from pdl_cv.detection.coco_results import CocoIds, coco_results, evaluate_results, read_results, write_results
+from pdl.runtime.pipeline import Answer, Pipeline
+from pdl.runtime.predict import Prediction
+from pdl_cv.detection.coco_results import CocoIds, evaluate_results, read_results
 from pdl_cv.detection.metrics import evaluate_detections
+from pdl_cv.steps.coco import write_predictions
+from pdl_cv.steps.masks import encode
 from tests.cv.data.objects import coco
 from tests.cv.detection.test_metrics import drawn
 
 IDS = CocoIds({"a.jpg": 7, "b.jpg": 9}, {"cat": 3, "dog": 90})
 
 
-def test_results_come_back(tmp_path: Path) -> None:
+def predicted(found: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> list[Prediction]:
+    """Answers of a detector about images of 40 x 30 pixels, by their names."""
+    made = []
+    for name, each in found.items():
+        rows = zip(each["labels"].tolist(), each["scores"].tolist(), each["boxes"].tolist(), strict=True)
+        objects = [{"label": names[k], "class": k, "score": score, "box": box} for k, score, box in rows]
+        for one, mask in zip(objects, each.get("masks", ()), strict=False):
+            one["mask"] = encode(mask)
+        made.append(Prediction(name, None, Answer({"detections": objects, "size": [30, 40]}), Pipeline({}, {})))
+    return made
+
+
+@pytest.mark.parametrize("folder", ["", "street/"])
+def test_what_predict_writes_comes_back(folder: str, tmp_path: Path) -> None:
     found, known, classes = drawn(11, "masks")
-    names = [str(k) for k in range(classes)]
-    ids = CocoIds.numbered((f"{k}.png" for k in range(len(found))), names)
-    path = tmp_path / "out.json"
-    write_results(path, coco_results(dict(zip(ids.images, found, strict=True)), names, ids))
+    names, images = [str(k) for k in range(classes)], [f"{k}.png" for k in range(len(found))]
+    ids = CocoIds({name: 70 - k for k, name in enumerate(images)}, {name: 7 + k for k, name in enumerate(names)})
+    path, whole = tmp_path / "out.json", {f"{folder}{name}": each for name, each in zip(images, found, strict=True)}
+    assert write_predictions(path, predicted(whole, names), names) == (len(found), sum(len(f["labels"]) for f in found))
     back = read_results(path, names, ids)
-    assert list(back) == list(ids.images)
+    assert list(back) == images
     for kind in ("boxes", "masks"):
         one, other = (evaluate_detections(each, known, names, kind=kind) for each in (found, [*back.values()]))
         np.testing.assert_equal(one.numbers(), other.numbers())
 
 
-def test_a_result() -> None:
-    answer = {
-        "labels": np.array([1, -1]), "scores": np.array([0.5, 0.0], np.float32),
-        "boxes": np.array([[1.5, 2, 4, 8], [0, 0, 0, 0]], np.float32),
-        "keypoints": np.array([[[1, 2, 0.5]], [[0, 0, 0]]], np.float32),
-    }  # fmt: skip
-    assert coco_results({"b.jpg": answer}, ["cat", "dog"], IDS) == [
-        {"image_id": 9, "category_id": 90, "bbox": [1.5, 2.0, 2.5, 6.0], "keypoints": [1.0, 2.0, 0.5], "score": 0.5}
-    ]
+def test_images_go_by_whole_names_where_others_are_called_alike(tmp_path: Path) -> None:
+    ids, path = CocoIds({"a/1.png": 1, "b/1.png": 2}, {"cat": 1}), tmp_path / "out.json"
+    one = {"labels": np.array([0]), "scores": np.array([0.5]), "boxes": np.array([[1.5, 2, 4, 8]])}
+    write_predictions(path, predicted({"b/1.png": one}, ["cat"]), ["cat"])
+    assert [len(each["scores"]) for each in read_results(path, ["cat"], ids).values()] == [0, 1]
+    write_predictions(path, predicted({"1.png": one}, ["cat"]), ["cat"])
+    with pytest.raises(DataFault, match="image_id 1 or category_id 1 is not in the annotations"):
+        read_results(path, ["cat"], ids)
+
+
+def test_a_result_with_keypoints(tmp_path: Path) -> None:
+    path, result = tmp_path / "out.json", {"image_id": 9, "category_id": 90, "keypoints": [1, 2, 0.5], "score": 0.5}
+    path.write_text(json.dumps([result]))
+    found = read_results(path, ["cat", "dog"], IDS)["b.jpg"]
+    assert found["labels"].tolist() == [1]
+    assert found["keypoints"].tolist() == [[[1, 2, 0.5]]]
 
 
 def test_ids_are_those_of_the_annotations(tmp_path: Path) -> None:
@@ -51,13 +76,6 @@ def test_ids_are_those_of_the_annotations(tmp_path: Path) -> None:
     path.write_text("[]")
     with pytest.raises(DataFault, match="no annotations of COCO"):
         CocoIds.read(path)
-
-
-def test_results_of_other_data() -> None:
-    with pytest.raises(DataError, match=r"no image 'c\.jpg' \(1 of the pictures"):
-        coco_results({"c.jpg": {"labels": []}}, ["cat"], IDS)
-    with pytest.raises(DataError, match="no category 'bird'"):
-        coco_results({}, ["bird"], IDS)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +103,6 @@ def test_files_are_compared(tmp_path: Path) -> None:
     masks[0, 6:24, 4:20] = masks[1, 3:27, 22:38] = 1
     answer = {"labels": np.array([0, 1]), "scores": np.ones(2), "masks": masks,
               "boxes": np.array([[4, 6, 20, 24], [22, 3, 38, 27]])}  # fmt: skip
-    write_results(path, coco_results({"0.png": answer}, ["cat", "dog"], CocoIds.read(known)))
+    write_predictions(path, predicted({"0.png": answer}, ["cat", "dog"]), ["cat", "dog"])
     for kind in ("boxes", "masks"):
         assert [row.ap for row in evaluate_results(known, path, kind=kind).table()] == [1.0, pytest.approx(51 / 101)]

@@ -1,19 +1,18 @@
-"""Answers as COCO's result files have them (https://cocodataset.org/#format-results)."""
+"""COCO's files of results (https://cocodataset.org/#format-results), of whatever program, and how good they are.
+`pdl_cv.steps.coco` writes them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
 from pdl.data.faults import fault, unreadable
-from pdl.errors import DataError
-from pdl.files import read_bytes, write_atomic
-from pdl_cv import rle
+from pdl.files import read_bytes
 from pdl_cv.data import DetectionFolder
 from pdl_cv.detection.metrics import AveragePrecision, Kind, evaluate_detections
 
@@ -31,7 +30,11 @@ class CocoIds:
     @classmethod
     def read(cls, path: str | Path) -> CocoIds:
         """Those of a file of annotations. DataFault for what is none."""
-        page = _json(path)
+        return cls.of(_json(path), path)
+
+    @classmethod
+    def of(cls, page: Any, path: str | Path) -> CocoIds:
+        """Those of what a file holds."""
         try:
             images = {str(each["file_name"]): each["id"] for each in page["images"]}
             categories = {str(each["name"]): int(each["id"]) for each in page["categories"]}
@@ -40,73 +43,26 @@ class CocoIds:
             raise fault(path, f"no annotations of COCO: {said}", "name a file with images and categories") from error
         return cls(images, categories)
 
-    @classmethod
-    def numbered(cls, names: Iterable[str], classes: Iterable[str]) -> CocoIds:
-        """Images and categories from 1 on, where there is no file of annotations."""
-        return cls({name: k for k, name in enumerate(names, 1)}, {name: k for k, name in enumerate(classes, 1)})
-
-
-def coco_results(
-    detections: Mapping[str, Mapping[str, Any]], classes: Sequence[str], ids: CocoIds
-) -> list[dict[str, Any]]:
-    """A result for each detection.
-
-    detections  by file name of the image: labels int [K], scores [K], boxes [K, 4] (x1, y1, x2, y2), masks uint8
-                [K, H, W] or keypoints [K, P, 3] where there are some, in pixels of the original; rows of label -1 are
-                left out
-    classes     the names of labels
-
-    DataError for an image or class that `ids` lacks.
-    """
-    _known(classes, ids.categories, "category", "classes")
-    _known(detections, ids.images, "image", "pictures")
-    made = []
-    for name, found in detections.items():
-        for k in np.flatnonzero(np.asarray(found["labels"]) >= 0).tolist():
-            result = {"image_id": ids.images[name], "category_id": ids.categories[classes[int(found["labels"][k])]]}
-            made.append({**result, **_shapes(found, k), "score": _rounded(found["scores"][k], 6)})
-    return made
-
-
-def _known(names: Iterable[str], ids: Mapping[str, Any], what: str, whose: str) -> None:
-    missing = [name for name in names if name not in ids]
-    if missing:
-        raise DataError(
-            f"the annotations have no {what} {missing[0]!r} ({len(missing)} of the {whose} are not in them); "
-            "they must be of the same data"
-        )
-
-
-def _shapes(found: Mapping[str, Any], k: int) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    if "boxes" in found:
-        x1, y1, x2, y2 = (float(each) for each in found["boxes"][k])
-        made["bbox"] = _rounded([x1, y1, x2 - x1, y2 - y1], 3)
-    if found.get("masks") is not None:
-        mask = np.asarray(found["masks"][k])
-        made["segmentation"] = {"size": list(mask.shape), "counts": rle.to_text(rle.encode(mask))}
-    if found.get("keypoints") is not None:
-        made["keypoints"] = _rounded(np.ravel(found["keypoints"][k]), 3)
-    return made
-
-
-def _rounded(values: Any, places: int) -> Any:
-    return np.round(np.asarray(values, np.float64), places).tolist()
-
-
-def write_results(path: str | Path, results: Sequence[Mapping[str, Any]]) -> None:
-    """A file that pycocotools and evaluation servers read."""
-    write_atomic(path, "[" + ",\n".join(json.dumps(each) for each in results) + "]\n")
-
 
 def read_results(path: str | Path, classes: Sequence[str], ids: CocoIds) -> dict[str, dict[str, Any]]:
-    """What `coco_results` was given, by file name; images without results have none. Masks stay run-length codes, which
-    `MaskAP` takes. DataFault for a file that holds no results, or of other images or categories."""
-    page = _json(path)
+    """The detections of each image by its file name, as `pdl_cv.detection.metrics.evaluate_detections` takes them;
+    images without results have none. Masks stay run-length codes.
+
+    The file holds a list of results, with the numbers of images and categories in `ids`, or annotations with scores, as
+    `pdl predict --coco` writes them: these have numbers of their own, and go by the names of images (without folders,
+    where those in `ids` tell them apart) and categories. DataFault for a file that holds neither, or results of other
+    images or categories.
+    """
+    page, own, plain = _json(path), ids, {PurePath(name).name: name for name in ids.images}
+    if isinstance(page, dict) and "annotations" in page:
+        own, page = CocoIds.of(page, path), page["annotations"]
     if not isinstance(page, list):
         raise fault(path, f"a {type(page).__name__}, no list of results", _ADVICE)
-    names = {number: name for name, number in ids.images.items()}
-    labels = {ids.categories[name]: label for label, name in enumerate(classes) if name in ids.categories}
+    if len(plain) < len(ids.images):
+        plain = {}
+    found = {number: plain.get(PurePath(name).name, name) for name, number in own.images.items()}
+    names = {number: name for number, name in found.items() if name in ids.images}
+    labels = {own.categories[name]: label for label, name in enumerate(classes) if name in own.categories}
     rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in ids.images}
     for number, each in enumerate(page):
         try:
