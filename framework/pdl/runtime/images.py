@@ -258,15 +258,20 @@ def read(item: Any, mode: str) -> Array:
     return decode(data, mode, str(item))
 
 
-def decode(data: bytes, mode: str, source: str) -> Array:
-    """The image in the bytes of a JPEG, PNG, ... file, by OpenCV; RGB, or gray as the decoder gives it."""
+def opencv(what: str, instead: str = "") -> Any:
+    """The module cv2. UsageError where it is not installed: what is done by it, and what can be done instead."""
     try:
         import cv2
     except ImportError:
         raise UsageError(
-            f"{source}: images in files are decoded by OpenCV, which is not installed; "
-            "pip install opencv-python-headless, or give an array uint8 [H, W, 3]"
+            f"{what} by OpenCV, which is not installed; pip install opencv-python-headless{instead}"
         ) from None
+    return cv2
+
+
+def decode(data: bytes, mode: str, source: str) -> Array:
+    """The image in the bytes of a JPEG, PNG, ... file, by OpenCV; RGB, or gray as the decoder gives it."""
+    cv2 = opencv(f"{source}: images in files are decoded", ", or give an array uint8 [H, W, 3]")
     damage = headers.trouble(data)
     if damage:
         raise DataError(f"{source}: {damage}; give a whole image")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pdl.dtype import Array
+from pdl.errors import UsageError
 from pdl.runtime.frame import Frame
 
 
@@ -28,6 +29,12 @@ class Sample:
     notes: dict[str, Any] = field(default_factory=dict)
     memo: dict[Any, Any] = field(default_factory=dict)
     outputs: Mapping[str, Array] = field(default_factory=dict)
+
+    def framed(self, step: str) -> Frame:
+        """Where the pixels come from; UsageError from a step that needs to know it where no image was given."""
+        if self.frame is None:
+            raise UsageError(f"{step}: needs to know where the output lies in an image: call the session with one")
+        return self.frame
 
     def note_unknown(self, names: Sequence[str]) -> None:
         """Note names in the input that the model does not know, and left out."""

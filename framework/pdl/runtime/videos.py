@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import DataError, UsageError
+from pdl.errors import DataError
+from pdl.runtime.images import opencv
 
 EXTENSIONS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm")
 RATE = 25.0  # frames a second of what does not tell
@@ -45,7 +46,7 @@ def frames(name: str) -> Iterator[tuple[Film, int, Array]]:
         source = str(Path(name).expanduser())
         if not Path(source).is_file():
             raise DataError(f"{name}: no such file")
-    cv2 = _opencv()
+    cv2 = opencv("videos are read")
     capture = cv2.VideoCapture(source)
     try:
         if not capture.isOpened():
@@ -73,7 +74,7 @@ class VideoWriter:
 
     def write(self, image: Array) -> None:
         """The next frame; DataError where the video cannot be written."""
-        cv2 = _opencv()
+        cv2 = opencv("videos are written")
         if self._writer is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             size = image.shape[1], image.shape[0]
@@ -86,13 +87,3 @@ class VideoWriter:
         """Finish the file."""
         if self._writer is not None:
             self._writer.release()
-
-
-def _opencv() -> Any:
-    try:
-        import cv2
-    except ImportError:
-        raise UsageError(
-            "videos are read by OpenCV, which is not installed; pip install opencv-python-headless"
-        ) from None
-    return cv2

@@ -17,7 +17,7 @@ from pdl.runtime.steps.labels import Top
 from pdl_cv.steps.crops import around, cut
 from pdl_cv.steps.detections import Detections
 from pdl_cv.steps.inspected import Inspected
-from pdl_cv.steps.keypoints import Keypoints
+from pdl_cv.steps.keypoints import Keypoints, shifted
 
 
 class Cascade:
@@ -91,8 +91,7 @@ def answers(model: Predictor, images: Sequence[Array]) -> list[Any]:
 def _joined(one: Mapping[str, Any], more: Mapping[str, Any], left: int, top: int) -> dict[str, Any]:
     """An object with what the second model says of the part whose upper left pixel is (left, top)."""
     if "keypoints" in more:
-        moved = [{**each, "x": each["x"] + left, "y": each["y"] + top} for each in more["keypoints"]]
-        return {**one, "keypoints": moved}
+        return {**one, "keypoints": shifted(more["keypoints"], left, top)}
     said = {name: more[name] for name in ("label", "class", "score")}
     return {**one, **said, "found": {"label": one["label"], "score": one["score"]}}
 

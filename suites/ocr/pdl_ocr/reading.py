@@ -9,6 +9,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
+from pdl.runtime.images import opencv
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import pipeline_of
 from pdl.runtime.session import Session
@@ -78,8 +79,7 @@ class Reader:
 def straightened(image: Array, polygon: Sequence[Sequence[float]]) -> Array:
     """The part of `image` in a quadrilateral (clockwise from its upper left corner), as a rectangle with the lengths of
     its longer sides; one that is `UPRIGHT` times as high as wide is turned by 90 degrees to the left."""
-    import cv2
-
+    cv2 = opencv("Reader: lines are straightened")
     corners = np.array(polygon, np.float32)
     edges = np.hypot(*(np.roll(corners, -1, axis=0) - corners).T)
     width, height = max(1, round(float(max(edges[0], edges[2])))), max(1, round(float(max(edges[1], edges[3]))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pdl.runtime.predict import Prediction, predict
 from pdl.runtime.steps import Resources, Sample
 from pdl.runtime.steps.images import ImageInput
 from pdl_cv.steps.detections import Detections
+from pdl_cv.steps.keypoints import peaks
 from pdl_cv.steps.masks import decode, encode, pasted
 
 BOXES = np.array([[10, 10, 30, 30], [40, 10, 60, 50], [0, 0, 5, 5]], np.float32)
@@ -130,3 +132,16 @@ def test_marks_have_names_and_the_colours_of_classes() -> None:
     assert made.caption({"detections": []}) == "nothing found"
     assert [(mark.label, mark.colour) for mark in made.marks(said)] == [("dog 0.90", 1), ("cat 0.60", 0)]
     assert made.rows(said)[0] == {"label": "dog", "score": pytest.approx(0.9), "x1": 20, "y1": 12, "x2": 60, "y2": 52}
+
+
+def test_answers_that_need_opencv_or_an_image_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid, box = np.ones((4, 4), np.float32), np.array([10.0, 10, 30, 30])
+    assert pasted(grid, box, HALF).sum() == 400
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(UsageError, match="masks are resized by OpenCV, which is not installed; pip install opencv-py"):
+        pasted(grid, box, HALF)
+    with pytest.raises(UsageError, match="keypoints: heatmaps are smoothed .* or choose refine: quarter"):
+        peaks(np.ones((1, 4, 4, 1), np.float32))
+    outputs = {"boxes": BOXES, "scores": SCORES, "labels": LABELS}
+    with pytest.raises(UsageError, match="detections: needs to know where the output lies in an image"):
+        step()(BOXES, Sample(outputs=outputs))

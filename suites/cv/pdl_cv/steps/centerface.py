@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import UsageError
 from pdl.runtime.steps import Sample
 from pdl.runtime.steps.arguments import count, number, text
 from pdl_cv.steps.detections import Detections
@@ -46,11 +45,10 @@ class CenterFace(Detections):
         self.beside = (text("sizes", sizes), text("offsets", offsets))
 
     def __call__(self, value: Any, sample: Sample) -> Any:
-        if sample.frame is None:
-            raise UsageError("centerface: needs to know where the output lies in an image: call it with one")
+        frame = sample.framed(self.name)
         boxes, scores = self._boxes(value[0], *(sample.outputs[name] for name in self.beside))
         kept = suppressed(boxes, self.iou)
-        return self.listed(boxes[kept], scores[kept], np.zeros(len(kept), np.int64), sample.frame)
+        return self.listed(boxes[kept], scores[kept], np.zeros(len(kept), np.int64), frame)
 
     def _boxes(self, heat: Array, sizes: Array, offsets: Array) -> tuple[Array, Array]:
         """Boxes float64 [K, 4] in pixels of the net's input and scores [K] of the cells that count, best first."""

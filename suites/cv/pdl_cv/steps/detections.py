@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import UsageError
 from pdl.runtime.frame import Frame
 from pdl.runtime.steps import Mark, Sample
 from pdl.runtime.steps.arguments import count, number, text
 from pdl.runtime.steps.outputs import Labelled, Ranking, Thresholded, Writer
+from pdl_cv.steps.keypoints import shifted
 from pdl_cv.steps.masks import decode, encode, outlines, pasted
 
 JOINED = 0.6  # overlap of the smaller of two boxes from which on tiles show one object twice
@@ -46,10 +46,9 @@ class Detections(Labelled, Ranking, Thresholded):
         self.beside = (self.scores, self.classes, *([self.masks] if self.masks else []))
 
     def __call__(self, value: Any, sample: Sample) -> Any:
-        if sample.frame is None:
-            raise UsageError(f"{self.name}: needs to know where the output lies in an image: call it with one")
+        frame = sample.framed(self.name)
         scores, classes, *masks = (sample.outputs[name] for name in self.beside)
-        return self.listed(value, scores, classes, sample.frame, *masks)
+        return self.listed(value, scores, classes, frame, *masks)
 
     def listed(self, value: Array, scores: Array, classes: Array, frame: Frame, masks: Array | None = None) -> Any:
         """The answer, of boxes [K, 4] in pixels of the net's input, best first, which lies so in the image."""
@@ -158,6 +157,8 @@ def moved(one: Found, place: tuple[int, int], size: tuple[int, int]) -> Found:
         whole = np.zeros(size, np.uint8)
         whole[y : y + inside.shape[0], x : x + inside.shape[1]] = inside
         made["mask"] = encode(whole)
+    if "keypoints" in one:
+        made["keypoints"] = shifted(one["keypoints"], x, y)
     return made
 
 

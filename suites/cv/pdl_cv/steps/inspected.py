@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pdl.runtime.steps import Mark, Sample
-from pdl_cv.steps.detections import Detections, Found, marked
+from pdl_cv.steps.detections import Detections, marked
 from pdl_cv.steps.keypoints import posed
 
 
@@ -29,13 +29,6 @@ class Inspected(Detections):
         kept = [each for each in value["detections"] if each["score"] >= self.score]
         return {**value, "detections": kept[: self.k]}
 
-    def joined(self, answers: Sequence[Any], places: Sequence[tuple[int, int]], size: tuple[int, int]) -> Any:
-        shifted = [
-            {**answer, "detections": [_shifted(each, place) for each in answer["detections"]]}
-            for answer, place in zip(answers, places, strict=True)
-        ]
-        return super().joined(shifted, places, size)
-
     def marks(self, answer: Any) -> Sequence[Mark]:
         found: list[Mark] = []
         for each in answer["detections"]:
@@ -46,11 +39,3 @@ class Inspected(Detections):
     def agrees(self, ours: Any, theirs: Any, tolerance: float, sample: Sample) -> bool:
         """Whether both are the same: each of the two models is compared by itself where it is exported."""
         return bool(ours == theirs)
-
-
-def _shifted(one: Found, place: tuple[int, int]) -> Found:
-    """An object of a tile with its points moved to the image, where the corner of the tile is at `place`."""
-    if "keypoints" not in one:
-        return one
-    x, y = place
-    return {**one, "keypoints": [{**each, "x": each["x"] + x, "y": each["y"] + y} for each in one["keypoints"]]}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
+from pdl.runtime.images import opencv
 from pdl.runtime.steps import Mark, Sample
 from pdl.runtime.steps.arguments import are, check, number, one_of
 from pdl.runtime.steps.outputs import Labelled
@@ -46,14 +47,13 @@ class Keypoints(Labelled):
         self.margin = None if margin is None else number("margin", margin, 1, 10)
 
     def __call__(self, value: Any, sample: Sample) -> Any:
-        if sample.frame is None:
-            raise UsageError("keypoints: needs to know where the output lies in an image: call the session with one")
+        frame = sample.framed(self.name)
         if not isinstance(value, np.ndarray) or value.ndim != 3:
             shown = f"{value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
             raise UsageError(f"keypoints: expected heatmaps [h, w, P], got {shown}")
         (image,) = sample.inputs.values()
         found = peaks(value[None], refine=self.refine, sigma=self.sigma)[0]
-        places = sample.frame.back(found[:, :2] * (image.shape[1] / value.shape[1], image.shape[0] / value.shape[0]))
+        places = frame.back(found[:, :2] * (image.shape[1] / value.shape[1], image.shape[0] / value.shape[0]))
         return {
             "keypoints": [
                 {"name": self.label(i), "x": round(float(x), 2), "y": round(float(y), 2), "score": float(score)}
@@ -97,14 +97,18 @@ def posed(
     return [*lines, *(Mark((corners + place).tolist(), colour=colour, filled=True) for place in places)]
 
 
+def shifted(points: Sequence[Mapping[str, Any]], x: float, y: float) -> list[dict[str, Any]]:
+    """Points of an answer about a part of an image, in the image, where the part's upper left corner is at (x, y)."""
+    return [{**each, "x": each["x"] + x, "y": each["y"] + y} for each in points]
+
+
 def peaks(heatmaps: Array, *, refine: str = "dark", sigma: float = 2.0) -> Array:
     """The highest point of each map: heatmaps [N, h, w, P] -> float64 [N, P, 3] of x, y and the height. Positions are
     in cells, and cell (0, 0) covers the square from 0 to 1.
 
     refine  none: the middle of the cell; quarter: a quarter of a cell towards the higher neighbour along each axis
-    (Newell
-            et al., arXiv 1603.06937); dark: the top of the parabola through the logarithm of the map, blurred by
-            `sigma` cells (Zhang et al., arXiv 1910.06278)
+            (Newell et al., arXiv 1603.06937); dark: the top of the parabola through the logarithm of the map, blurred
+            by `sigma` cells (Zhang et al., arXiv 1910.06278)
     """
     n, h, w, p = heatmaps.shape
     flat = heatmaps.reshape(n, h * w, p)
@@ -150,14 +154,7 @@ def _newton(maps: Array, x: Array, y: Array) -> Array:
 
 def _blurred(heatmaps: Array, sigma: float) -> Array:
     """Each map [h, w] of [N, h, w, P] convolved with a Gaussian; 0 outside."""
-    import cv2
-
+    cv2 = opencv("keypoints: heatmaps are smoothed (refine: dark)", ", or choose refine: quarter")
     maps = np.ascontiguousarray(heatmaps, np.float32)
-    return np.stack(
-        [_two(cv2.GaussianBlur(each, (0, 0), sigma, borderType=cv2.BORDER_CONSTANT), each) for each in maps]
-    )
-
-
-def _two(made: Array, like: Array) -> Array:
-    """OpenCV drops a last axis of one channel."""
-    return made.reshape(like.shape)
+    blurred = [cv2.GaussianBlur(each, (0, 0), sigma, borderType=cv2.BORDER_CONSTANT) for each in maps]
+    return np.stack(blurred).reshape(maps.shape)  # OpenCV drops a last axis of one channel

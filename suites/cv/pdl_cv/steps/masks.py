@@ -9,14 +9,14 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.runtime.frame import Frame
+from pdl.runtime.images import opencv
 from pdl_cv import rle
 
 
 def pasted(grid: Array, box: Array, frame: Frame, *, threshold: float = 0.5) -> Array:
     """The mask uint8 [H, W] of 0 and 1 in the original image: where probabilities [m, m], at the centres of m x m cells
     of a box (x1, y1, x2, y2), are above a threshold at the centres of pixels (bilinear)."""
-    import cv2
-
+    cv2 = opencv("detections: masks are resized")
     mask = np.zeros((frame.height, frame.width), np.uint8)
     low = np.clip(np.floor(box[:2]), 0, (frame.width, frame.height)).astype(int)
     high = np.clip(np.ceil(box[2:]), 0, (frame.width, frame.height)).astype(int)
@@ -44,7 +44,6 @@ def decode(mask: Mapping[str, Any]) -> Array:
 
 def outlines(mask: Mapping[str, Any]) -> list[list[list[float]]]:
     """The outer outlines of a mask that `encode` wrote, as polygons in pixels."""
-    import cv2
-
+    cv2 = opencv("detections: outlines of masks are found")
     found, _ = cv2.findContours(decode(mask), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
     return [(line[:, 0] + 0.5).tolist() for line in found if len(line) > 2]

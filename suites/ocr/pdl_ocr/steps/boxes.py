@@ -15,6 +15,7 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.frame import Frame
+from pdl.runtime.images import opencv
 from pdl.runtime.steps import Mark, Sample
 from pdl.runtime.steps.arguments import count, number
 from pdl.runtime.steps.outputs import Thresholded
@@ -41,9 +42,7 @@ class DbBoxes(Thresholded):
         self.least, self.most = count("least", least), count("most", most, most=100_000)
 
     def __call__(self, value: Any, sample: Sample) -> Any:
-        if sample.frame is None:
-            raise UsageError("db_boxes: needs to know where the output lies in an image: call the session with one")
-        return self.place(value, sample.frame)
+        return self.place(value, sample.framed("db_boxes"))
 
     def place(self, value: Any, frame: Frame) -> Any:
         """The boxes; `frame` tells where the output of the net lies in the image."""
@@ -61,7 +60,6 @@ class DbBoxes(Thresholded):
                 scores.append(score)
         order = in_reading_order(polygons)
         return {"boxes": [{"polygon": _plain(polygons[i]), "score": scores[i]} for i in order]}
-
 
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         return list(answer["boxes"])
@@ -97,7 +95,7 @@ def _alone(boxes: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any
 def rectangles(mask: Array, most: int) -> list[tuple[Array, tuple[float, float]]]:
     """The rectangle of least area, at any angle, around each connected part of `mask` [H, W]: four corners and the
     lengths of the sides 0-1 and 1-2."""
-    cv2 = _opencv()
+    cv2 = opencv("db_boxes: outlines are found")
     # two levels, outlines and holes: a hole in a line is no line, and a line inside a ring is one
     outlines, levels = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
     outer = [line for line, level in zip(outlines, levels[0], strict=True) if level[3] < 0] if outlines else []
@@ -111,7 +109,7 @@ def rectangles(mask: Array, most: int) -> list[tuple[Array, tuple[float, float]]
 
 def mean_inside(values: Array, corners: Array) -> float:
     """The mean of `values` [H, W] over the pixels that a polygon covers."""
-    cv2 = _opencv()
+    cv2 = opencv("db_boxes: outlines are found")
     height, width = values.shape
     last = (width - 1, height - 1)
     left, top = np.clip(np.floor(corners.min(0)), 0, last).astype(int)
@@ -159,13 +157,3 @@ def in_reading_order(polygons: Sequence[Array]) -> list[int]:
 
 def _plain(corners: Array) -> list[list[float]]:
     return [[round(float(x), 1), round(float(y), 1)] for x, y in corners]
-
-
-def _opencv() -> Any:
-    try:
-        import cv2
-    except ImportError:
-        raise UsageError(
-            "db_boxes: outlines are found by OpenCV, which is not installed; pip install opencv-python-headless"
-        ) from None
-    return cv2
