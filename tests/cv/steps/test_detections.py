@@ -140,7 +140,7 @@ def test_answers_that_need_opencv_or_an_image_say_so(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(UsageError, match="masks are resized by OpenCV, which is not installed; pip install opencv-py"):
         pasted(grid, box, HALF)
-    with pytest.raises(UsageError, match="keypoints: heatmaps are smoothed .* or choose refine: quarter"):
+    with pytest.raises(UsageError, match=r"keypoints: heatmaps are smoothed .* or choose refine: quarter"):
         peaks(np.ones((1, 4, 4, 1), np.float32))
     outputs = {"boxes": BOXES, "scores": SCORES, "labels": LABELS}
     with pytest.raises(UsageError, match="detections: needs to know where the output lies in an image"):
