@@ -274,6 +274,47 @@ def test_iou_crops_keep_centres_and_the_overlap() -> None:
     assert changed > 5
 
 
+def test_objects_get_the_sides_of_other_anchors() -> None:
+    transform, sides = T.DataAnchorSampling((70, 64), sides=(8, 16, 32), p=1.0), []
+    for seed in range(150):
+        before = drawn(seed, 1)
+        after = transform(before, rng(seed))
+        assert after["image"].shape == (70, 64, 3)
+        consistent(after)
+        old, new = (np.sqrt((each["boxes"][0, 2:] - each["boxes"][0, :2]).prod()) for each in (before, after))
+        assert len(after["labels"]) == 1
+        assert 4 - 0.1 <= new <= min(64, 2 * max(old, 4)) + 0.1
+        sides.append(new)
+    assert min(sides) < 8
+    assert max(sides) > 40
+    assert (np.array(sides) < 16).mean() == pytest.approx(1 / 2, abs=0.15)  # all of the first, a third of the second
+
+
+def test_a_window_of_an_anchor_holds_the_object_and_little_else_than_the_image() -> None:
+    transform = T.DataAnchorSampling(48, sides=(16, 64), p=1.0)
+    for seed in range(60):
+        before = drawn(seed, 3, masks=False)
+        after = transform(before, rng(seed))
+        corners = after["points"]
+        scale = np.linalg.norm(corners[1] - corners[0]) / np.linalg.norm(before["points"][1] - before["points"][0])
+        left, top = corners[0] - before["points"][0] * scale
+        for start, length in ((left, WIDTH * scale), (top, HEIGHT * scale)):
+            assert start <= 1e-3 if length >= 48 else start >= -1e-3
+            assert start + length >= 48 - 1e-3 if length >= 48 else start + length <= 48 + 1e-3
+        inside = (before["boxes"][:, :2] + before["boxes"][:, 2:]) / 2 * scale + [left, top]
+        assert len(after["labels"]) >= 1
+        assert after["labels"].tolist() == np.flatnonzero(((inside > 0) & (inside < 48)).all(1)).tolist()
+
+
+def test_images_that_no_anchor_is_drawn_for() -> None:
+    same = drawn(0)
+    assert T.DataAnchorSampling(p=0.0)(same, rng()) is same
+    empty = {"image": same["image"], "boxes": np.zeros((0, 4), np.float32), "labels": np.zeros(0, np.int64)}
+    assert T.DataAnchorSampling(p=1.0)(empty, rng()) is empty
+    with pytest.raises(UsageError, match="has no boxes"):
+        T.DataAnchorSampling()({"image": same["image"], "labels": same["labels"]}, rng())
+
+
 def test_zooming_out_adds_room() -> None:
     shapes = {T.RandomZoomOut((2.0, 2.0), p=1.0)(drawn(seed), rng(seed))["image"].shape for seed in range(3)}
     assert shapes == {(2 * HEIGHT, 2 * WIDTH, 3)}

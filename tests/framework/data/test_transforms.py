@@ -86,7 +86,7 @@ def build(node: Any) -> Any:
 @pytest.mark.parametrize("transform", [*(t for t, _ in TRANSFORMS), T.MixUp(10, alpha=0.2), T.CutMix(10),
                                        T.Mosaic(64, degrees=5), T.MixUpDetection(), T.CopyPaste((0.5, 1)),
                                        T.BatchRandomResize([8, (4, 6)]), T.UntilEpoch([T.Mosaic(9)], 3),
-                                       T.RandomIoUCrop(), T.SanitizeBoundingBoxes(2, 9),
+                                       T.RandomIoUCrop(), T.SanitizeBoundingBoxes(2, 9), T.DataAnchorSampling(64),
                                        T.RandomChoice([T.MixUp(3), T.CutMix(3)])], ids=repr)
 def test_config_builds_the_same(transform: Transform) -> None:
     node = transform.config()
@@ -226,6 +226,8 @@ def test_mix_without_mixing_still_gives_soft_targets() -> None:
     (lambda: T.RandomIoUCrop(overlaps=(0.5,)), "1 among them"),
     (lambda: T.RandomIoUCrop(overlaps=(2, 1)), "overlaps=2"),
     (lambda: T.RandomIoUCrop(trials=0), "trials=0"), (lambda: T.RandomIoUCrop(scale=(0.5, 2)), "scale=2"),
+    (lambda: T.DataAnchorSampling(sides=(32, 16)), "ascending"), (lambda: T.DataAnchorSampling(p=2), "p=2"),
+    (lambda: T.DataAnchorSampling(0), "size=0"), (lambda: T.DataAnchorSampling(sides=(0, 16)), "sides=0"),
     (lambda: T.RandomZoomOut((0.5, 2)), "side=0.5"), (lambda: T.RandomZoomOut(p=2), "p=2"),
     (lambda: T.SanitizeBoundingBoxes(min_size=-1), "min_size=-1"), (lambda: T.Mosaic(0), "size=0"),
     (lambda: T.Mosaic(8, scale=(0, 1)), "scale=0"), (lambda: T.Mosaic(8, translate=2), "translate=2"),

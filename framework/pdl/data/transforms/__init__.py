@@ -7,7 +7,7 @@ checked when a transform is built.
 
 from pdl.data.pipeline import Compose, Transform
 from pdl.data.transforms.augment import RandAugment, RandomApply, RandomChoice, TrivialAugmentWide, UntilEpoch
-from pdl.data.transforms.boxes import RandomIoUCrop, RandomZoomOut, SanitizeBoundingBoxes
+from pdl.data.transforms.boxes import DataAnchorSampling, RandomIoUCrop, RandomZoomOut, SanitizeBoundingBoxes
 from pdl.data.transforms.colour import ColorJitter, GaussianBlur, Grayscale, RandomGrayscale
 from pdl.data.transforms.crop import CenterCrop, Pad, RandomCrop, RandomHorizontalFlip, RandomVerticalFlip
 from pdl.data.transforms.erase import RandomErasing
@@ -26,10 +26,10 @@ from pdl.data.transforms.mix import BatchRandomResize, CutMix, MixUp
 from pdl.data.transforms.numeric import Normalize, ToFloat
 
 __all__ = [
-    "BatchRandomResize", "CenterCrop", "ColorJitter", "Compose", "CopyPaste", "CutMix", "GaussianBlur", "Grayscale",
-    "Letterbox", "MixUp", "MixUpDetection", "Mosaic", "Normalize", "Pad", "RandAugment", "RandomAffine", "RandomApply",
-    "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomIoUCrop",
-    "RandomPerspective", "RandomResizedCrop", "RandomRotation", "RandomShortestSize", "RandomVerticalFlip",
-    "RandomZoomOut", "Resize", "ResizeShort", "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide",
-    "UntilEpoch",
+    "BatchRandomResize", "CenterCrop", "ColorJitter", "Compose", "CopyPaste", "CutMix", "DataAnchorSampling",
+    "GaussianBlur", "Grayscale", "Letterbox", "MixUp", "MixUpDetection", "Mosaic", "Normalize", "Pad", "RandAugment",
+    "RandomAffine", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale",
+    "RandomHorizontalFlip", "RandomIoUCrop", "RandomPerspective", "RandomResizedCrop", "RandomRotation",
+    "RandomShortestSize", "RandomVerticalFlip", "RandomZoomOut", "Resize", "ResizeShort", "SanitizeBoundingBoxes",
+    "ToFloat", "Transform", "TrivialAugmentWide", "UntilEpoch",
 ]

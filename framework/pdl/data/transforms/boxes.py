@@ -11,9 +11,10 @@ import numpy as np
 from pdl.data.dataset import Sample
 from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
-from pdl.data.transforms._args import Probability, fill_values, number, span
+from pdl.data.transforms._args import Probability, fill_values, number, size_pair, span
 from pdl.data.transforms.annotations import Geometric, box_area, moved, selected
-from pdl.data.transforms.motion import STILL, Cut, Motion, Padded
+from pdl.data.transforms.motion import STILL, Cut, Motion, Padded, Placed
+from pdl.data.transforms.pixels import placed
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
 
@@ -126,6 +127,69 @@ class RandomZoomOut(Geometric):
 def _split(more: int, rng: SampleRandom) -> tuple[int, int]:
     first = rng.integers(0, more + 1)
     return first, more - first
+
+
+@dataclass(frozen=True)
+class DataAnchorSampling(Transform):
+    """With probability p, scale the image so that one of its objects, drawn at random, gets about the side of another
+    anchor, and keep a window of `size` that holds it (Tang et al., PyramidBox, arXiv 1803.07737, section 3.4): small
+    objects are made of large ones.
+
+    The side of an object is the root of its area, and its anchor that of `sides` which is nearest. One of the anchors
+    up to the next larger one is drawn, and the new side is uniform from half of it to twice it; of the largest that may
+    be drawn, not above twice the old side. Instances stay whose centres are in the window; what lies outside of the
+    image is black. Images without boxes stay as they are.
+
+    size   (height, width) of the window, or one number for both
+    sides  of anchors, in pixels, ascending
+    """
+
+    size: int | Sequence[int] = 640
+    sides: Sequence[float] = (16, 32, 64, 128, 256, 512)
+    p: Probability = 0.5
+
+    def __post_init__(self) -> None:
+        owner = "DataAnchorSampling"
+        sides = tuple(number(owner, "sides", side, 0, above=True) for side in self.sides)
+        if not sides or list(sides) != sorted(set(sides)):
+            raise ConfigError(f"{owner}: sides={self.sides!r} must be ascending")
+        number(owner, "p", self.p, 0, 1)
+        self._set(size=size_pair(owner, "size", self.size), sides=sides)
+
+    def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
+        need_boxes("DataAnchorSampling", sample)
+        if sample["image"].dtype != np.uint8:
+            raise UsageError(f"DataAnchorSampling: works on uint8 images, got {sample['image'].dtype}; put it first")
+        area = box_area(sample["boxes"])
+        places = np.flatnonzero(area > 0)
+        if not len(places) or not rng.chance(self.p):
+            return sample
+        chosen = places[rng.integers(0, len(places))]
+        side = float(np.sqrt(area[chosen]))
+        scale = self._side(side, rng) / side
+        size: Any = self.size
+        shape, box = sample["image"].shape, np.asarray(sample["boxes"][chosen], np.float64) * scale
+        left, top = (_offset(box[i], box[i + 2], shape[1 - i] * scale, size[1 - i], rng) for i in (0, 1))
+        window = np.array([[left, top, left + size[1], top + size[0]]]) / scale
+        keep = _centres_in(sample["boxes"], window)[0]
+        return moved(sample, Placed(placed(scale, scale, -left, -top), tuple(size)), keep=keep)
+
+    def _side(self, side: float, rng: SampleRandom) -> float:
+        """The new side of an object."""
+        sides = np.array(self.sides)
+        last = min(int(np.abs(sides - side).argmin()) + 1, len(sides) - 1)
+        target = rng.integers(0, last + 1)
+        high = 2 * sides[target]
+        return rng.uniform(sides[target] / 2, max(sides[target] / 2, min(high, 2 * side)) if target == last else high)
+
+
+def _offset(low: float, high: float, length: float, window: int, rng: SampleRandom) -> float:
+    """Where a window begins that holds an object from `low` to `high`, or lies in it, of an image of this length, of
+    which it leaves as little as it can."""
+    first, last = sorted((high - window, low))
+    inside = sorted((0.0, length - window))
+    first, last = max(first, inside[0]), min(last, inside[1])
+    return rng.uniform(first, max(first, last))
 
 
 @dataclass(frozen=True)

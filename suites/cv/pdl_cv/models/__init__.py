@@ -21,6 +21,7 @@ from pdl_cv.models.picodet import PicoDet
 from pdl_cv.models.pp_lcnet import PPLCNet
 from pdl_cv.models.pp_tinypose import PPTinyPose
 from pdl_cv.models.pp_yoloe import PPYOLOE
+from pdl_cv.models.pyramidbox import PyramidBox
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
 from pdl_cv.models.rt_detr import RTDETR
@@ -56,6 +57,7 @@ __all__ = [
     "PPTinyPose",
     "PPYOLOE",
     "PicoDet",
+    "PyramidBox",
     "RTDETR",
     "RepVGG",
     "ResNet",

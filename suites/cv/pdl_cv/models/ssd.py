@@ -51,15 +51,14 @@ class VGGMaps(nn.Module):
         self.fc = nn.Sequential(
             nn.MaxPool2d(3, stride=1, padding=1), atrous, nn.ReLU(), nn.Conv2d(1024, 1024, 1), nn.ReLU()
         )
-        _xavier(self.fc)
+        xavier(self.fc)
         self.channels = 512, 1024
 
     def forward(self, x: pdl.Tensor) -> list[pdl.Tensor]:
         """x [N, H, W, 3] -> maps of strides 8 and 16."""
         layers = list(self.net.features)
         x = chain(layers[: self.pool], x)
-        length = pdl.sqrt(pdl.maximum(pdl.sum(x * x, axis=-1, keepdims=True), 1e-24))
-        return [x / length * self.scale_weight, self.fc(chain(layers[self.pool : -1], x))]
+        return [unit_length(x) * self.scale_weight, self.fc(chain(layers[self.pool : -1], x))]
 
 
 class ExpandedMaps(nn.Module):
@@ -130,11 +129,18 @@ def _head(channels: int, out: int, kernel: int, lite: bool) -> nn.Module:
     return nn.Conv2d(channels, out, kernel, padding=kernel // 2)
 
 
-def _xavier(module: nn.Module) -> None:
+def xavier(module: nn.Module) -> None:
+    """Convolutions: Glorot, Bengio, AISTATS 2010; biases 0."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.get_parameter("bias"))
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def unit_length(x: pdl.Tensor) -> pdl.Tensor:
+    """x [..., C] with the values at each place divided by their length; Liu et al., ParseNet, arXiv 1506.04579."""
+    return x / pdl.sqrt(pdl.maximum(pdl.sum(x * x, axis=-1, keepdims=True), 1e-24))
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------------
@@ -232,10 +238,10 @@ class SSD(Detector):
         self._initialise(isinstance(net, VGG))
         take_pretrained(self, pretrained)
 
-    def _initialise(self, xavier: bool) -> None:
+    def _initialise(self, vgg: bool) -> None:
         for module in (self.extra, self.classes, self.boxes):
-            if xavier:
-                _xavier(module)
+            if vgg:
+                xavier(module)
                 continue
             for layer in module.modules():
                 if isinstance(layer, nn.Conv2d):
@@ -262,22 +268,32 @@ class SSD(Detector):
         return clipped(boxes, size), pdl.softmax(found.logits)[..., 1:]
 
     def losses(self, found: Predictions, targets: Targets, size: Sequence[int]) -> dict[str, pdl.Tensor]:
-        """Cross-entropy of the classes, over boxes of objects and the hardest of the background, and the smooth L1
-        distance of the shifts, both through the number of boxes that find an object; equation 1.
-        """
-        anchors, logits, shifts = found
-        index = max_iou_assign(anchors, targets.boxes, targets.labels, positive=0.5, negative=0.5, forced=True)
-        object_ = index >= 0
-        label = pdl.where(object_, take_assigned(targets.labels, index) + 1, 0)
-        error = pdl.cross_entropy(logits, label, reduction="none")
-        counted = hard_negatives(error.detach(), index, ratio=NEGATIVES) > -2
-        wanted = pdl.box_encode(anchors, take_assigned(targets.boxes, index), weights=WEIGHTS)
-        distance = pdl.smooth_l1_loss(shifts, wanted, reduction="none")
-        count = pdl.maximum(pdl.sum(object_.astype(pdl.float32)), 1.0)
-        return {
-            "classes": pdl.sum(pdl.where(counted, error, 0.0)) / count,
-            "boxes": pdl.sum(pdl.where(object_[..., None], distance, 0.0)) / count,
-        }
+        """See `multibox_losses`."""
+        return multibox_losses(found, targets.boxes, targets.labels)
+
+
+def multibox_losses(
+    found: Predictions, boxes: pdl.Tensor, labels: pdl.Tensor, *, matched: float = 0.5
+) -> dict[str, pdl.Tensor]:
+    """Cross-entropy of the classes, over boxes of objects and the hardest of the background, and the smooth L1 distance
+    of the shifts, both through the number of boxes that find an object; equation 1.
+
+    boxes, labels  [N, M, 4] and [N, M] of the objects, as `Targets` has them
+    matched        IoU from which on a default box is to find an object
+    """
+    anchors, logits, shifts = found
+    index = max_iou_assign(anchors, boxes, labels, positive=matched, negative=matched, forced=True)
+    object_ = index >= 0
+    label = pdl.where(object_, take_assigned(labels, index) + 1, 0)
+    error = pdl.cross_entropy(logits, label, reduction="none")
+    counted = hard_negatives(error.detach(), index, ratio=NEGATIVES) > -2
+    wanted = pdl.box_encode(anchors, take_assigned(boxes, index), weights=WEIGHTS)
+    distance = pdl.smooth_l1_loss(shifts, wanted, reduction="none")
+    count = pdl.maximum(pdl.sum(object_.astype(pdl.float32)), 1.0)
+    return {
+        "classes": pdl.sum(pdl.where(counted, error, 0.0)) / count,
+        "boxes": pdl.sum(pdl.where(object_[..., None], distance, 0.0)) / count,
+    }
 
 
 def _check(maps: int, scales: Sequence[float], ratios: Sequence[Any], steps: Sequence[float] | None) -> None:
