@@ -37,6 +37,21 @@ def test_a_backbone_has_no_layers_that_only_its_classifier_needs() -> None:
     assert backbone.training
 
 
+#: parameters of the maps of strides 8 and 16 alone; those of all three are more than these
+FINE = {"mobilenet_v1": 1_613_120, "mobilenet_v2": 542_528, "lcnet_100": 435_360, "shufflenet_v2_x1_0": 275_068}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_a_backbone_has_no_layers_behind_its_last_map(name: str) -> None:
+    whole = Backbone(pdl.create_model(name)).eval()
+    fine = Backbone(pdl.create_model(name), strides=(8, 16)).eval()
+    assert sum(p.size for p in fine.parameters()) == FINE[name] < sum(p.size for p in whole.parameters())
+    fine.load_state_dict({key: value for key, value in whole.state_dict().items() if key in fine.state_dict()})
+    with pdl.no_grad():
+        for one, other in zip(fine(x := pdl.randn((1, 64, 64, 3))), whole(x), strict=False):
+            assert (one.data == other.data).all()
+
+
 def test_a_stride_that_a_net_does_not_have_is_named() -> None:
     with pytest.raises(ConfigError, match="ResNet has feature maps of strides 2, 4, 8, 16, 32, none of 64"):
         Backbone(pdl.create_model("resnet18"), strides=(32, 64))

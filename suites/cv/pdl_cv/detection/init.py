@@ -1,8 +1,8 @@
-"""A recipe for people's own pictures with boxes, as `pdl init cv.detection --data DIR` writes it."""
+"""A recipe for people's own images with boxes, as `pdl init cv.detection --data DIR` writes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ def write_recipe(data: Path) -> str:
     """
     found = survey(data)
     side = input_side(found, SIDE, LEAST)
-    backbone, why = pretrained_backbone("{_target_: pdl_cv.models.detector.Backbone, net: NET}")
+    backbone, why = pretrained_backbone("{_target_: pdl_cv.Backbone, net: NET}")
     model = "_target_: pdl_cv.PicoDet, size: s" + (f", backbone: {backbone}" if backbone else "")
     protocol = ["task: {protocol: voc}"] if found.train.format == "voc" else []
     return recipe("detection", found, why, model, protocol, transforms(side), "", batch_size(len(found.train)))
@@ -55,8 +55,13 @@ def batch_size(count: int) -> int:
 def transforms(side: int) -> Iterator[str]:
     """The lines of the data section with what is done to images, boxes and masks."""
     resize = f"{{{T}Letterbox, size: {side}}}"
+    return stages([*TRANSFORMS, resize, NORMALIZE], [resize, NORMALIZE])
+
+
+def stages(train: Iterable[str], evaluation: Iterable[str]) -> Iterator[str]:
+    """The lines with the transforms of training and of evaluation."""
     yield "  transforms:"
-    for name, steps in (("train", (*TRANSFORMS, resize, NORMALIZE)), ("eval", (resize, NORMALIZE))):
+    for name, steps in (("train", train), ("eval", evaluation)):
         yield f"    {name}:"
         yield from (f"      - {step}" for step in steps)
 

@@ -1,4 +1,4 @@
-"""A recipe for people's own pictures with instance masks, as `pdl init cv.instance --data DIR` writes it."""
+"""A recipe for people's own images with instance masks, as `pdl init cv.instance --data DIR` writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe for people's own pictures with keypoints, as `pdl init cv.keypoints --data DIR` writes it."""
+"""A recipe for people's own images with keypoints, as `pdl init cv.keypoints --data DIR` writes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pdl_cv.data.survey import Survey, survey
-from pdl_cv.detection.init import NORMALIZE, T, batch_size, pretrained_backbone, recipe
+from pdl_cv.detection.init import NORMALIZE, T, batch_size, pretrained_backbone, recipe, stages
 
 LONG, SHORT = 256, 192  # sides of the input
 OBLONG = 1.2  # from which on objects are higher than wide, or wider than high
@@ -48,7 +48,4 @@ def _transforms(size: list[int], mirrored: bool) -> Iterator[str]:
         f"{{{T}RandomAffine, degrees: 30, scale: [0.75, 1.25], fill: 114}}",
         NORMALIZE,
     ]
-    yield "  transforms:"
-    for name, steps in (("train", train), ("eval", [resize, NORMALIZE])):
-        yield f"    {name}:"
-        yield from (f"      - {step}" for step in steps)
+    return stages(train, [resize, NORMALIZE])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from pdl.hints import Range
 from pdl.hub.creating import Features
 from pdl.nn.module import evaluating
 from pdl.nn.stages import head_of
+from pdl.ops.base import Spec
+from pdl.program import Value, trace
+from pdl.program.passes.cleanup import remove_dead
 
 Share = Annotated[float, Range(0, 1)]
 LOOKED_AT = 64  # pixels a side of the image by which a backbone's channels are found
@@ -140,11 +143,21 @@ def without_classifier(net: nn.Module, *, last_conv: bool = False) -> nn.Module:
     return net
 
 
+def without_unread(net: nn.Module, read: Container[int]) -> None:
+    """Take the parts out of a net's lists of layers that have parameters, none of which is `read` (by id)."""
+    lists = [module for module in net.modules() if isinstance(module, nn.ModuleList)]
+    for each in lists:
+        for name, child in list(each.named_children()):
+            own = list(child.parameters())
+            if own and not any(id(parameter) in read for parameter in own):
+                delattr(each, name)
+
+
 class Backbone(Features):
     """The feature maps of a classification net at some strides: x [N, H, W, C] -> a list of [N, H / s, W / s, c].
 
-    Layers that only its classifier needs are left out: what its head is in, and a last convolution that a net names
-    in `last_conv`, unless `last_conv` here keeps it.
+    Layers that these maps do not need are left out: what its head is in, a last convolution that a net names in
+    `last_conv`, unless `last_conv` here keeps it, and of lists of layers those behind the last map.
 
     strides   of the maps, ascending
     channels  of each
@@ -157,10 +170,11 @@ class Backbone(Features):
         self.channels = self._look()
 
     def _look(self) -> tuple[int, ...]:
-        """Run a small image, to find which maps have these strides and how many channels."""
+        """Trace a small image, to find which maps have these strides, how many channels, and what they are made of."""
         with evaluating(self):
-            maps = super().forward(pdl.zeros(1, LOOKED_AT, LOOKED_AT, 3))
-        have = [LOOKED_AT // each.shape[1] for each in maps]
+            program = trace(super().forward, Spec((1, LOOKED_AT, LOOKED_AT, 3), pdl.float32))
+        maps = [cast(Value, each) for each in program.outputs]
+        have = [LOOKED_AT // each.spec.shape[1] for each in maps]
         missing = [stride for stride in self.strides if stride not in have]
         if missing:
             raise ConfigError(
@@ -168,7 +182,11 @@ class Backbone(Features):
                 f"none of {missing[0]}"
             )
         self._at = [have.index(stride) for stride in self.strides]
-        return tuple(int(maps[i].shape[3]) for i in self._at)
+        if self._at[-1] > 0:  # the maps of a net are told by there being several
+            program.outputs = [maps[i] for i in self._at]
+            remove_dead(program)
+            without_unread(self.net, {id(each.tensor) for each in program.captures})
+        return tuple(int(maps[i].spec.shape[3]) for i in self._at)
 
     def forward(self, x: pdl.Tensor) -> list[pdl.Tensor]:
         """x [N, H, W, C] -> the maps of `strides`."""
