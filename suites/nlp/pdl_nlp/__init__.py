@@ -1,0 +1,20 @@
+"""pdl-nlp: text for pdl. Tokenizers are in `pdl_nlp.tokenizers`, data sets in `pdl_nlp.data`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pdl.lazy import names_of
+
+if TYPE_CHECKING:
+    from pdl_nlp.api import *
+
+__version__ = "0.1.0"
+
+MOVED: dict[str, str] = {}
+"""Import paths that moved: {"pdl_nlp.OldName": "pdl_nlp.NewName"}; recipes with the old ones keep working."""
+
+INIT: dict[str, str] = {}
+"""What `pdl init nlp.<task>` calls."""
+
+__getattr__, __dir__ = names_of("pdl_nlp.api")

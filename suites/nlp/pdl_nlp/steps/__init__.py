@@ -1,0 +1,1 @@
+"""The steps of texts. They need NumPy and `pdl.runtime` alone."""

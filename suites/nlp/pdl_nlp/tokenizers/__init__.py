@@ -1,0 +1,5 @@
+"""Tokenizers: texts to the numbers of tokens, with the place of each token in the original text, and back."""
+
+from pdl_nlp.tokenizers.base import BERT, BERT_PAIR, BERT_SINGLE, Encoding, Encodings, Tokenizer
+from pdl_nlp.tokenizers.characters import Characters
+from pdl_nlp.tokenizers.words import Words
