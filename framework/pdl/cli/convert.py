@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,13 @@ EXAMPLE = (
 MOST = 12  # classes that are shown
 
 
+class OnError(StrEnum):
+    """What `--on-error` takes."""
+
+    error = "error"
+    skip = "skip"
+
+
 def command(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="The folder or file the data lies in.")],
     folder: Annotated[Path, typer.Argument(metavar="DEST", help="A folder that is not there yet, or empty.")],
@@ -29,13 +37,20 @@ def command(
         ),
     ] = None,
     copy: Annotated[bool, typer.Option("--copy/--link", help="Copy pictures, or link to them (hard links).")] = False,
+    on_error: Annotated[
+        OnError, typer.Option("--on-error", help="What a broken image or annotation does: end it, or be left out.")
+    ] = OnError.error,
     json: Json = False,
 ) -> None:
     """Write a data set in another format; the old one stays as it is."""
     from pdl.workflow.converting import convert
 
-    facts = convert(source, folder, to=to, given=given, copy=copy)
-    style.json(facts) if json else style.pairs(_lines(facts, folder))
+    facts = convert(source, folder, to=to, given=given, copy=copy, on_error=on_error.value)
+    if json:
+        return style.json(facts)
+    for each in facts["left_out"]:
+        style.note(f"left out: {each}")
+    style.pairs(_lines(facts, folder))
 
 
 def _lines(facts: dict[str, Any], folder: Path) -> Iterator[tuple[str, str]]:

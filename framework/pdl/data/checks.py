@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -61,14 +61,18 @@ def check_files(datasets: Mapping[str, Any], limit: int = 5) -> None:
     looked = {split: data for split, data in datasets.items() if isinstance(data, Dataset)}
     found = [_in_split(fault, split) for split, data in looked.items() for index in range(len(data))
              if (fault := data.fault_of(index)) is not None]
+    raise_faults(found, sum(map(len, looked.values())), LEAVE_OUT, limit)
+
+
+def raise_faults(found: Sequence[Fault], total: int, way_on: str, limit: int = 5) -> None:
+    """DataError where there are faults of some of `total` samples: the first `limit`, and what to do."""
     if len(found) == 1:
         raise DataFault(found[0])
     if found:
         lines = "\n".join(f"  {str(each).removesuffix(f'; {each.advice}')}" for each in found[:limit])
-        more = f"\n  and {len(found) - limit:,} more, which pdl check names" if len(found) > limit else ""
-        total = sum(map(len, looked.values()))
+        more = f"\n  and {len(found) - limit:,} more" if len(found) > limit else ""
         raise DataError(f"{len(found):,} of {total:,} samples cannot be used:\n{lines}{more}\n"
-                        f"repair or remove them, or {LEAVE_OUT}")
+                        f"repair or remove them, or {way_on}")
 
 
 def open_all(datasets: Mapping[str, Source], faults: list[Fault]) -> dict[str, Dataset]:

@@ -64,6 +64,8 @@ class Dataset:
     """
 
     classes: Sequence[str] = ()
+    faults: Sequence[Fault] = ()
+    """What was found wrong when it was opened, and did not end that: what was left out, and warnings."""
     foldable: ClassVar[bool] = False
     """Whether its samples are independent of each other and it is used by nothing but what this class defines, so that
     they may be dealt out again (`pdl.data.Fold`)."""
@@ -255,7 +257,7 @@ class Subset(Dataset):
         outside = self.indices[(self.indices < 0) | (self.indices >= len(dataset))]
         if len(outside):
             raise UsageError(f"Subset: index {outside[0]} is outside of a data set of {len(dataset)} samples")
-        self.classes = dataset.classes
+        self.classes, self.faults = dataset.classes, dataset.faults
         batch: Callable[[np.ndarray], Batch] | None = getattr(dataset, "get_batch", None)
         if batch is not None:
             self.get_batch = lambda rows: batch(self.indices[rows])
@@ -315,6 +317,7 @@ class ConcatDataset(Dataset):
             raise UsageError("ConcatDataset: the list of data sets is empty")
         self.datasets = list(datasets)
         self.classes = self.datasets[0].classes
+        self.faults = [fault for each in self.datasets for fault in each.faults]
         for number, other in enumerate(self.datasets):
             if list(other.classes) != list(self.classes):
                 raise UsageError(f"ConcatDataset: data set {number} has classes {other.classes}, "

@@ -47,7 +47,8 @@ class Loading:
     drop_last        leave out a last training batch that is smaller
     balanced         draw training samples, with replacement, such that all classes come equally often; an epoch has as
                      many as before
-    on_error         what an unreadable sample does: stop ("error"), or be left out ("skip")
+    on_error         what a sample that cannot be read, or is annotated wrongly, does: stop ("error"), or be left out
+                     ("skip")
     cache            MiB of training samples that stay decoded in memory; by default 512 where transforms join several
                      samples (Mosaic), otherwise 0
     """
@@ -184,9 +185,16 @@ class Data(Loading):
         stages, names = self.node.get("transforms") or {}, ("train", "batch") if training else ("eval",)
         return [build(node) for name in names for node in stages.get(name) or ()]
 
+    def build(self, split: str, on_error: str | None = None) -> Any:
+        """The data set of a split, with `on_error` (by default the section's) where it has such an argument and the
+        recipe gives none."""
+        part = self.splits[split]
+        own = "on_error" in part.takes and "on_error" not in part
+        return part.build(**({"on_error": on_error or self.on_error} if own else {}))
+
     def datasets(self, splits: Sequence[str] = SPLITS) -> dict[str, Any]:
         """The data set of each of these splits that the recipe has."""
-        found = {split: self.splits[split].build() for split in splits if split in self.splits}
+        found = {split: self.build(split) for split in splits if split in self.splits}
         for split, dataset in found.items():
             if isinstance(dataset, Dataset) and len(dataset) == 0:
                 raise DataError(f"data.{split}: the data set has no samples; give it some, or set data.{split}=null")

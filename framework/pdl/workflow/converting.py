@@ -1,10 +1,11 @@
 """Data sets in other formats: suites know how they are read and written.
 
 A suite lists the formats that it writes in `CONVERT = {"coco": "pdl_cv.data.boxes.convert:convert"}`. A converter is
-called as `converter(source: Path, folder: Path, to: str, *, given: str | None, copy: bool) -> dict`: it writes what is
-in `source`, of the format `given` (None: which it recognises), into an empty folder, and returns facts for people, that
-JSON can hold: `from` and `to` in words, `classes`, `splits` (each with counts by name) and `lost`, what the new format
-cannot hold. It raises DataError for data that cannot be used, and UsageError for other arguments.
+called as `converter(source: Path, folder: Path, to: str, *, given: str | None, copy: bool, on_error: str) -> dict`: it
+writes what is in `source`, of the format `given` (None: which it recognises), into an empty folder, and returns facts
+for people, that JSON can hold: `from` and `to` in words, `classes`, `splits` (each with counts by name), `lost`, what
+the new format cannot hold, and `left_out`, what is wrong with each sample that on_error="skip" left out. It raises
+DataError for data that cannot be used, and UsageError for other arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pdl import suites
 from pdl.config.tree import shown
@@ -36,13 +37,20 @@ def converters() -> dict[str, str]:
 
 
 def convert(
-    source: str | Path, folder: str | Path, *, to: str, given: str | None = None, copy: bool = False
+    source: str | Path,
+    folder: str | Path,
+    *,
+    to: str,
+    given: str | None = None,
+    copy: bool = False,
+    on_error: Literal["error", "skip"] = "error",
 ) -> dict[str, Any]:
     """Write the data set in `source` in the format `to` into a new `folder`, which appears whole or not at all. Returns
     facts: what it was and is, its classes and splits, and what the new format cannot hold.
 
-    given   the format of the source; None: it is recognised
-    copy    copy pictures and the like; else they are linked to (hard links), which takes no space
+    given     the format of the source; None: it is recognised
+    copy      copy images and the like; else they are linked to (hard links), which takes no space
+    on_error  what a sample does whose file or annotation is broken: end it with a DataError, or be left out
     """
     place, target, known = Path(source), Path(folder), converters()
     if to not in known:
@@ -57,7 +65,7 @@ def convert(
     part = target.absolute().with_name(f".{os.getpid()}.{secrets.token_hex(4)}.{target.name}")
     part.mkdir(parents=True)
     try:
-        facts = converter(place, part, to.rpartition(".")[2], given=given, copy=copy)
+        facts = converter(place, part, to.rpartition(".")[2], given=given, copy=copy, on_error=on_error)
         os.replace(part, target)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)

@@ -37,6 +37,19 @@ def absent_classes(datasets: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def left_out(datasets: Mapping[str, Any]) -> list[str]:
+    """A sentence for what was found wrong as the data sets were opened: what a recipe leaves out, and warnings. Splits
+    may be of the same files, whose faults count once."""
+    found = {str(fault): fault for data in datasets.values() for fault in getattr(data, "faults", ())}
+    sentences = []
+    for severity, what in (("error", "wrong annotations, which are left out"), ("warning", "warnings about the data")):
+        some = [fault for fault in found.values() if fault.severity == severity]
+        if some:
+            several = f"{len(some):,} {what} (pdl check names all): " if some[1:] else ""
+            sentences.append(f"{several}{some[0]}")
+    return sentences
+
+
 def one_answer(evaluation: Evaluation, classes: Sequence[str] = ()) -> str | None:
     """The sentence for answers that are all one class although the split has several, or None."""
     for metric in evaluation.observers.values():

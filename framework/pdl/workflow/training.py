@@ -35,7 +35,7 @@ from pdl.workflow.opening import opening, position
 from pdl.workflow.report import write_report
 from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
-from pdl.workflow.run_warnings import OneAnswer, absent_classes, below_baseline, one_answer
+from pdl.workflow.run_warnings import OneAnswer, absent_classes, below_baseline, left_out, one_answer
 from pdl.workflow.selection import selection
 
 # What may differ between a run and its resumption: nothing that a weight depends on.
@@ -86,7 +86,7 @@ def train(
             trainer = _trainer(
                 recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
             )
-            absent = absent_classes(parts.datasets)
+            absent = [*left_out(parts.datasets), *absent_classes(parts.datasets)]
             adapted = [line for report in reports for line in report.lines()]
             trainer.notes = [*opening(recipe, parts, trainer, verbose=verbose), *adapted]
             trainer.notes += [f"warning: {each}" for each in absent]

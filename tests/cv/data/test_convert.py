@@ -169,3 +169,24 @@ def test_nothing_is_left_where_it_fails(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         convert(tmp_path / "gone", tmp_path / "new", to="coco")
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_broken_image_or_annotation_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects.yolo(tmp_path / "old")
+    image, label = (next((tmp_path / "old").rglob(name)) for name in ("0.png", "1.txt"))
+    arguments = ["convert", str(tmp_path / "old"), str(tmp_path / "new"), "--to", "csv"]
+    image.write_bytes(image.read_bytes()[:-30])
+    assert main(arguments) == 3
+    assert "0.png (index 0): the PNG is cut off" in capsys.readouterr().err
+    label.write_text("1 .5 .5 x .1\n")
+    assert main(arguments) == 3
+    assert "is not a class number and coordinates; write: class cx cy w h, or leave such images out:" in (
+        capsys.readouterr().err
+    )
+    assert main([*arguments, "--on-error", "skip"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line.startswith("left out: ") for line in said] == [True, True]
+    assert "0.png" in said[0]
+    assert "1.txt:1" in said[1]
+    new = {split: DetectionFolder(tmp_path / "new", split=split) for split in ("train", "val")}
+    assert [[Path(data.path_of(i)).stem for i in range(len(data))] for data in new.values()] == [["2"], ["3"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pdl_cv import rle
 from pdl_cv.data import DetectionFolder
 from pdl_cv.data.boxes.shapes import encoded_map
 from pdl_cv.data.boxes.sizes import image_size
+from pdl_cv.detection.check import check_boxes
 from tests.cv.data import objects
 from tests.cv.data.objects import CLASSES, FORMS, HEIGHT, OBJECTS, SPLITS, WIDTH
 
@@ -403,9 +405,9 @@ def _labelme(**changes: Any) -> Callable[[Path], None]:
     def build(root: Path) -> None:
         objects.labelme(root)
         page = json.loads((root / "train/0.json").read_text())
-        of_page = {key: changes.pop(key) for key in page.keys() & changes.keys()}
-        page["shapes"][0] |= changes
-        page |= of_page
+        of_page = page.keys() & changes.keys()
+        page["shapes"][0] |= {key: value for key, value in changes.items() if key not in of_page}
+        page |= {key: changes[key] for key in of_page}
         (root / "train/0.json").write_text(json.dumps(page))
 
     return build
@@ -419,7 +421,7 @@ _PLAIN = objects.coco_official_order
 HEAD = "file,x1,y1,x2,y2,class\n"
 BROKEN = {
     "coco_nan": (_coco(bbox=[float("nan"), 1, 2, 3]), "train.json: annotation 0: the box .nan"),
-    "coco_huge": (_coco(bbox=[1, 1, 1e30, 3]), "annotation 0: the box .*is in no picture"),
+    "coco_huge": (_coco(bbox=[1, 1, 1e30, 3]), "annotation 0: the box .*is in no image"),
     "coco_box_of_three": (_coco(bbox=[1, 2, 3]), "annotation 0: bbox has 3 numbers"),
     "coco_box_of_words": (_coco(bbox=["1", 2, 3, 4]), "'1' is no number"),
     "coco_no_box": (_coco(bbox=None, segmentation=[]), "annotation 0: no bbox"),
@@ -489,6 +491,52 @@ def test_what_is_wrong_is_told_with_its_place(name: str, tmp_path: Path) -> None
         DetectionFolder(tmp_path, split=split)
     assert str(info.value).count("\n") == 0
     assert len(str(info.value)) < 500
+
+
+WHOLE = {"coco_keypoints", "coco_category_twice", "coco_cut_off", "coco_deep", "yolo_yaml", "yolo_aliases",
+         "yolo_climbs", "yolo_list", "yolo_names", "yolo_far_names", "nothing"}  # fmt: skip
+"""Of BROKEN, what is wrong with more than single images."""
+NONE_LEFT = {"coco_climbs", "coco_absolute", "coco_size", "coco_no_images", *(n for n in BROKEN if n.startswith("csv"))}
+KEPT = {"coco_image": ["0", "1", "2"], "coco_twice": ["0"], "voc_list": ["0"]}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_may_cost_its_image_alone(name: str, tmp_path: Path) -> None:
+    build, says = BROKEN[name]
+    build(tmp_path)
+    split = None if name.startswith("coco") and not name.endswith(("cut_off", "deep")) else "train"
+    if name in WHOLE | NONE_LEFT:
+        with pytest.raises(DataError, match=says):
+            DetectionFolder(tmp_path, split=split, on_error="skip")
+        return
+    data = DetectionFolder(tmp_path, split=split, on_error="skip")
+    assert re.search(says, str(data.faults[0]))
+    assert data.faults[0].severity == "error"
+    assert sorted(Path(data.path_of(i)).stem for i in range(len(data))) == KEPT.get(name, ["1", "2"])
+    found = boxes_of(data)
+    assert all(found[each] == OBJECTS[each] for each in found if each != "0" and not name.startswith("yolo_gig"))
+
+
+def test_annotations_and_images_without_each_other_are_told(tmp_path: Path) -> None:
+    for build, says in (
+        (objects.yolo, r"labels/train/lost.txt: it has labels, and its image is missing"),
+        (objects.voc, r"1 of 5 images have no annotation"), (objects.labelme, r"1 of 5 images have no annotation"),
+    ):  # fmt: skip
+        root = tmp_path / build.__name__
+        root.mkdir()
+        build(root)
+        (root / "classes.txt").write_text("cat\ndog\n")
+        assert not DetectionFolder(root, split="train").faults
+        if build is objects.yolo:
+            (root / "labels/train/lost.txt").write_text("0 .5 .5 .1 .1\n")
+        else:
+            place = next(root.rglob("0.png"))
+            (place.parent / "more.png").write_bytes(place.read_bytes())
+        data = DetectionFolder(root, split="train")
+        assert [each.severity for each in data.faults] == ["warning"]
+        assert re.search(says, str(data.faults[0])), str(data.faults[0])
+        found = check_boxes({"train": data, "val": DetectionFolder(root, split="val")})
+        assert [str(each) for each in found].count(str(data.faults[0])) == 1
 
 
 def test_a_map_that_is_missing_or_of_another_size(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from pdl.cli import main
-from pdl.data import ArrayDataset
+from pdl.data import ArrayDataset, ConcatDataset, Fault, Subset
 from pdl.train.loop import Evaluation
 from pdl.train.metrics import ConfusionMatrix
-from pdl.workflow.run_warnings import absent_classes, below_baseline, one_answer
+from pdl.workflow.run_warnings import absent_classes, below_baseline, left_out, one_answer
 
 NAMES = ["cat", "dog", "fish"]
 
@@ -62,3 +62,13 @@ def test_a_model_that_learns_nothing_says_so(tmp_path: Path, capsys: pytest.Capt
         assert " ".join(each.split()) in " ".join(messages.out.split())
         in_words = "the model is below a baseline", "worse by"  # what the report's headline says instead
         assert each.partition(":")[0].replace(*in_words) in (run / "report.html").read_text()
+
+
+def test_what_was_left_out_is_told_once() -> None:
+    data = ArrayDataset(x=np.zeros(3))
+    assert left_out({"train": data}) == []
+    wrong = [Fault("a.csv", None, f"line {i} is wrong", "correct it") for i in range(2)]
+    data.faults = [*wrong, Fault("b.jpg", None, "it has no labels", "add some", severity="warning")]
+    first, second = left_out({"train": data, "val": Subset(data, [0]), "test": ConcatDataset([data])})
+    assert first == "2 wrong annotations, which are left out (pdl check names all): a.csv: line 0 is wrong; correct it"
+    assert second == "b.jpg: it has no labels; add some"

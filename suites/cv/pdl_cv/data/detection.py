@@ -48,7 +48,9 @@ class DetectionFolder(Dataset):
     difficult  False leaves out objects that are marked as difficult (VOC)
     masks      adds "masks", uint8 [n, H, W], 0 or 1, from polygons, runs or label maps
     keypoints  adds "keypoints", float32 [n, P, 3]: x, y, and 0 (not known), 1 (hidden) or 2 (visible)
-    empty      False leaves out pictures without objects
+    empty      False leaves out images without objects
+    on_error   what a wrong annotation does: end the reading ("error"), or have its image left out ("skip"), and what is
+               wrong kept in `faults`; by default as data.on_error in a recipe
     """
 
     foldable = True
@@ -67,10 +69,11 @@ class DetectionFolder(Dataset):
         masks: bool = False,
         keypoints: bool = False,
         empty: bool = True,
+        on_error: Literal["error", "skip"] = "error",
     ) -> None:
         self.mode, self.split = check_mode("DetectionFolder", mode), split
         self.has_masks, self.has_keypoints = masks, keypoints
-        tree = Tree(root)
+        tree = Tree(root, on_error)
         self.format, splits = layout(tree, format, masks=masks, keypoints=keypoints)
         table = _named(_chosen(tree, splits, split, ratios, seed), classes, self.format)
         if not difficult:
@@ -78,9 +81,10 @@ class DetectionFolder(Dataset):
         if not empty:
             table = table.of_images(np.flatnonzero(np.diff(table.starts)))
         if not len(table):
+            tree.require_some()
             raise fault(tree.given, f"no pictures for split {split!r}", "add pictures, or choose other ratios")
         _check_wanted(table, masks, keypoints)
-        self.table, self.classes = table, table.classes
+        self.table, self.classes, self.faults = table, table.classes, tree.faults
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
@@ -259,6 +263,7 @@ def _chosen(tree: Tree, splits: Layout, split: str | None, ratios: Mapping[str, 
     if split is None:
         return next(iter(splits.values()))()
     if split not in splits:
+        tree.require_some()
         what = f"has no split {split!r}{f', only {have}' if have else ''}"
         raise fault(tree.given, what, f"cut it: give every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
     return splits[split]()

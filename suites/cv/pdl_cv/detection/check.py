@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -41,7 +42,7 @@ class _Seen:
 
 def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
     """The faults of a recipe's data sets (see `check_boxes`), at the size that its transforms for evaluation give."""
-    splits = {split: part.build for split, part in recipe.data.splits.items()}
+    splits = {split: partial(recipe.data.build, split, on_error="skip") for split in recipe.data.splits}
     sizes = [each.size for each in recipe.data.transforms(training=False) if hasattr(each, "size")]
     size = int(np.max(sizes[-1])) if sizes else None
     return check_boxes(splits, size=size, stride=STRIDE, progress=progress)
@@ -80,6 +81,7 @@ def check_boxes(
             path, line, named = _place(dataset, index, number)
             yield kind, Fault(path, index, f"{named}{what}", advice, line, split, severity)
 
+    faults += _annotations(opened, limit)
     faults += check(opened, progress=progress, limit=limit, workers=workers, inspect=inspect)
     for split, dataset in opened.items():
         faults += _split_faults(split, dataset, seen[split], size, stride)
@@ -87,6 +89,16 @@ def check_boxes(
         alike = _alike(first, opened[first], seen[first], second, opened[second], seen[second], faults)
         faults += shorten(alike, limit, second)
     return faults
+
+
+def _annotations(datasets: Mapping[str, Dataset], limit: int) -> Iterator[Fault]:
+    """What was found as the data sets were opened, which may read the same files for each split: each once."""
+    told: set[tuple[str | None, int | None, str]] = set()
+    for split, dataset in datasets.items():
+        found = [each for each in dataset.faults if (each.path, each.line, each.what) not in told]
+        told |= {(each.path, each.line, each.what) for each in found}
+        for severity in ("error", "warning"):
+            yield from shorten([each for each in found if each.severity == severity], limit, split)
 
 
 def _keep(seen: _Seen, index: int, sample: Sample) -> None:

@@ -62,7 +62,7 @@ def read(tree: Tree, name: str) -> Table:
 class _Reader:
     def __init__(self, tree: Tree, name: str) -> None:
         self.tree, self.name, self.path = tree, name, tree.root / name
-        self.rows = Rows(tree.root, lines=False)
+        self.rows = Rows(tree, lines=False)
         self.images: dict[Any, int] = {}
         self.early: list[dict[str, Any]] = []  # annotations that come before their images
         self.categories: dict[int, Mapping[str, Any]] = {}
@@ -78,11 +78,15 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             raise damaged(self.path, error) from error
         for item in self.early:
-            if item.get("image_id") not in self.images:
-                raise self._fault(f"annotation {item.get('id')}", f"image_id {item.get('image_id')!r} is no image's id",
-                                  "correct the id, or add the image")  # fmt: skip
-            self._annotation(item)
+            if item.get("image_id") in self.images:
+                self._annotation(item)
+            else:
+                what = f"image_id {item.get('image_id')!r} is no image's id"
+                self.rows.leave_out(
+                    self._fault(f"annotation {item.get('id')}", what, "correct the id, or add the image")
+                )
         if not self.rows.paths:
+            self.tree.require_some()
             raise fault(self.path, "it has no images", "name a file with the lists images and annotations")
         skeleton = self._skeleton()
         return self._numbered().table([str(each["name"]) for each in self._listed().values()], skeleton)
@@ -93,7 +97,8 @@ class _Reader:
         if key == "categories":
             self._category(item)
         elif key == "images":
-            self._image(item)
+            with self.rows.whole():
+                self._image(item)
         elif isinstance(item.get("image_id"), (int, str)) and item["image_id"] in self.images:
             self._annotation(item)
         else:
@@ -111,12 +116,14 @@ class _Reader:
     def _numbered(self) -> Rows:
         """The rows with the numbers of `_listed` for labels."""
         place = {number: label for label, number in enumerate(self._listed())}
-        lost = [(number, where) for number, (_, where) in self.used.items() if number not in place]
-        if lost:
-            raise self._fault(f"annotation {lost[0][1]}", f"category_id {lost[0][0]!r} is no category's id",
-                              "correct the id, or add the category")  # fmt: skip
-        label = np.array([place[number] for number in self.used], np.int64)  # in the order of their first use
-        self.rows.label_of = array("q", label[np.asarray(self.rows.label_of, np.int64)].tobytes())
+        labels = np.asarray(self.rows.label_of, np.int64)
+        for number, (own, where) in self.used.items():
+            if number not in place:
+                what = f"category_id {number!r} is no category's id"
+                error = self._fault(f"annotation {where}", what, "correct the id, or add the category")
+                self.rows.leave_out(error, np.asarray(self.rows.image_of, np.int64)[labels == own].tolist())
+        label = np.array([place.get(number, 0) for number in self.used], np.int64)  # in the order of their first use
+        self.rows.label_of = array("q", label[labels].tobytes())
         return self.rows
 
     def _skeleton(self) -> Skeleton | None:
@@ -208,7 +215,8 @@ class _Reader:
             )  # fmt: skip
         except (TypeError, ValueError, KeyError, OverflowError) as error:
             said = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
-            raise self.rows.fault(image, where, said, "correct it, or export the annotations again") from None
+            again = "correct it, or export the annotations again"
+            self.rows.leave_out(self.rows.fault(image, where, said, again), [image])
 
 
 def _number(value: Any, missing: float | None = None) -> float:

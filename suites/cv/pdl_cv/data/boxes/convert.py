@@ -6,28 +6,48 @@ import errno
 import os
 import shutil
 from collections import Counter
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
-from pdl.data.faults import fault, unreadable
+import numpy as np
+
+from pdl.data.checks import raise_faults
+from pdl.data.faults import Fault, fault, unreadable
 from pdl.errors import UsageError
 from pdl_cv.data.boxes.formats import FORMATS, WHAT, layout
-from pdl_cv.data.boxes.tree import Tree
+from pdl_cv.data.boxes.tree import SKIP, Tree
 from pdl_cv.data.boxes.writing import WRITERS, Part
 from pdl_cv.data.detection import DetectionFolder
 
 
-def convert(source: Path, folder: Path, to: str, *, given: str | None = None, copy: bool = False) -> dict[str, Any]:
+def convert(
+    source: Path,
+    folder: Path,
+    to: str,
+    *,
+    given: str | None = None,
+    copy: bool = False,
+    on_error: Literal["error", "skip"] = "error",
+) -> dict[str, Any]:
     """Write the data set in `source` (of the format `given`, else of that which is recognised) into the empty `folder`
-    in the format `to`, split by split; images are hard links to the old ones, or copies.
+    in the format `to`, split by split; images are hard links to the old ones, or copies. All image files are looked at
+    first (`Dataset.fault_of`).
 
-    Facts about it: formats, images and objects of each split, classes, and what the new format cannot hold.
+    Facts about it: formats, images and objects of each split, classes, what the new format cannot hold, and what was
+    left out.
     """
     if given is not None and given not in FORMATS:
         raise UsageError(f"format {given!r} is none of {', '.join(FORMATS)}")
-    tree = Tree(source)
+    tree = Tree(source, on_error)
     form, splits = layout(tree, given or "auto")
-    parts: dict[str, DetectionFolder] = {split: _opened(source, split, form) for split in splits}
+    parts: dict[str, DetectionFolder] = {split: _opened(source, split, form, on_error) for split in splits}
+    bad = {split: [each for i in range(len(data)) if (each := data.fault_of(i))] for split, data in parts.items()}
+    if on_error == "error":
+        raise_faults([*chain(*bad.values())], sum(map(len, parts.values())), SKIP)
+    wrong = [each for data in parts.values() for each in data.faults if each.severity == "error"]
+    left_out = {str(each).removesuffix(f"; {each.advice}") for each in (*wrong, *chain(*bad.values()))}
+    parts = {split: _without(data, bad[split]) for split, data in parts.items()}
     classes = [data.classes for data in parts.values()]
     if any(each != classes[0] for each in classes):
         raise fault(source, "the splits have different classes", "give all of them one list of classes")
@@ -38,11 +58,17 @@ def convert(source: Path, folder: Path, to: str, *, given: str | None = None, co
             _put(Path(part.data.path_of(index)), folder / path, copy)
     lost = write(folder, planned, classes[0], next(iter(parts.values())).table.skeleton)
     counts = {split or "all": {"images": len(each), "objects": len(each.table.boxes)} for split, each in parts.items()}
-    return {"from": WHAT[form], "to": WHAT[to], "classes": classes[0], "splits": counts, "lost": sorted(lost)}
+    return {"from": WHAT[form], "to": WHAT[to], "classes": classes[0], "splits": counts, "lost": sorted(lost),
+            "left_out": sorted(left_out)}  # fmt: skip
 
 
-def _opened(source: Path, split: str, form: str) -> DetectionFolder:
-    data = DetectionFolder(source, split=split or None, format=form)  # type: ignore[arg-type]
+def _without(data: DetectionFolder, faults: list[Fault]) -> DetectionFolder:
+    """The data set without the images that these faults are of."""
+    return data.only(np.setdiff1d(np.arange(len(data)), [each.index for each in faults])) if faults else data
+
+
+def _opened(source: Path, split: str, form: str, on_error: Any) -> DetectionFolder:
+    data = DetectionFolder(source, split=split or None, format=form, on_error=on_error)  # type: ignore[arg-type]
     data.has_keypoints = data.table.keypoints is not None
     return data
 

@@ -82,15 +82,17 @@ def _points(columns: Mapping[str, int]) -> list[str]:
 def read(tree: Tree, files: Sequence[str]) -> tuple[Table, list[str]]:
     """The objects of all files, and the split of each image as a column says it ("" without). Classes are those of a
     list (labels.txt), or all names found, sorted."""
-    rows, known = Rows(tree.root), names_file(tree)
+    rows, known = Rows(tree), names_file(tree)
     reader = _Reader(tree, rows, {name: label for label, name in enumerate(known or ())}, closed=known is not None)
     for name in files:
         reader.file(name)
     if not rows.paths:
+        tree.require_some()
         raise fault(tree.root / files[0], "it has no lines", "write a line for each object")
+    tree.without_annotation(rows.paths)
     table = rows.table(list(reader.classes), reader.skeleton)
     table = table if known is not None else table.with_classes(sorted(table.classes, key=_natural))
-    return table, reader.splits
+    return table, [reader.splits[image] for image in rows.kept]
 
 
 def _natural(name: str) -> tuple[int, str]:
@@ -104,7 +106,8 @@ class _Reader:
         self.places: dict[str, str] = {}
         self.splits: list[str] = []
         self.skeleton: Skeleton | None = None
-        self.known = set(tree.pictures)
+        self.image: int | None = None  # of the line that is read
+        self.known = tree.names
 
     def file(self, name: str) -> None:
         columns = _columns(self.tree, name)
@@ -120,9 +123,17 @@ class _Reader:
                 if lines.line_num == 1 and "" not in columns:
                     continue
                 if any(word.strip() for word in words):
-                    self._line(name, lines.line_num, words, columns, points)
+                    self._try(name, lines.line_num, words, columns, points)
         except csv.Error as error:
             raise self._fault(name, lines.line_num, f"not a line of CSV: {error}") from None
+
+    def _try(self, name: str, line: int, words: list[str], columns: Mapping[str, int], points: list[str]) -> None:
+        """Read a line; what is wrong with it costs its image."""
+        self.image = None
+        try:
+            self._line(name, line, words, columns, points)
+        except DataFault as error:
+            self.rows.leave_out(error, [] if self.image is None else [self.image])
 
     def _fault(self, name: str, line: int, what: str, advice: str = "correct the line") -> DataFault:
         return fault(self.tree.root / name, what, advice, line=line)
@@ -138,7 +149,8 @@ class _Reader:
                 raise self._fault(name, line, f"{text[:40]!r} is no coordinate")
             return float(text)
 
-        image = self._image(name, line, word(*FILE), word("split"), (word("height"), word("width")), columns)
+        sides = word("height"), word("width")
+        image = self.image = self._image(name, line, word(*FILE), word("split"), sides, columns)
         flat: list[float] = []
         for each in points:
             blank = not word(f"{each}_x") and not word(f"{each}_y")

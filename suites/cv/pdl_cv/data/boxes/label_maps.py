@@ -60,19 +60,20 @@ def _pairs(tree: Tree) -> dict[str, list[str]]:
         if own:
             found[name] = sorted(own)
         elif masks:
-            raise fault(tree.root / name, "it has no mask of its name", "add the mask, or take the picture away")
+            tree.wrong(fault(tree.root / name, "it has no mask of its name", "add the mask, or take the image away"))
     return found if masks else {}
 
 
 def read(tree: Tree, pairs: dict[str, list[str]]) -> Table:
     """The objects of these pictures: their boxes are those of their pixels. The maps are read now, four at a time."""
-    rows = Rows(tree.root, lines=False)
+    rows = Rows(tree, lines=False)
     with ThreadPoolExecutor(4, thread_name_prefix="pdl-masks") as pool:
-        read_now = pool.map(partial(_objects, tree), pairs.values())
-        for (picture, files), (size, objects) in zip(pairs.items(), read_now, strict=True):
-            image = rows.image(picture, files[0], size)
-            for file, number, box, area in objects:
-                rows.add(image, box, 0, where=number, area=area, shape=Pixels(file, number))
+        for (picture, files), read_now in [(each, pool.submit(_objects, tree, each[1])) for each in pairs.items()]:
+            with rows.whole():
+                size, objects = read_now.result()
+                image = rows.image(picture, files[0], size)
+                for file, number, box, area in objects:
+                    rows.add(image, box, 0, where=number, area=area, shape=Pixels(file, number))
     return rows.table([NAME])
 
 

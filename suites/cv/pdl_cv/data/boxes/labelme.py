@@ -31,6 +31,7 @@ def layout(tree: Tree) -> Layout:
     if not files:
         return {}
     table = read(tree, files)
+    tree.without_annotation(table.paths, files)
     rows = listed(tree, table.paths) or by_split(map(split_folder, table.sources))
     return chosen(table, rows)
 
@@ -51,14 +52,21 @@ def read(tree: Tree, files: Sequence[str]) -> Table:
     A point, or a group of them (group_id), gives keypoints to the rectangle, polygon or circle with the same group_id:
     its label is the keypoint's name. Points without a group belong to the only object. Others are a fault.
     """
-    rows, known = Rows(tree.root, lines=False), names_file(tree)
-    pages = [(name, _page(tree, name)) for name in files]
-    points = sorted({_label(tree, name, each) for name, page in pages for each in page["shapes"] if _is_point(each)})
+    rows, known = Rows(tree, lines=False), names_file(tree)
+    pages: list[tuple[str, dict[str, Any]]] = []
+    named: set[str] = set()
+    for name in files:
+        with rows.whole():
+            page = _page(tree, name)
+            named |= {_label(tree, name, each) for each in page["shapes"] if _is_point(each)}
+            pages.append((name, page))
+    points = sorted(named)
     order = {name: i for i, name in enumerate(known or ())}
     points.sort(key=lambda name: order.get(name, len(order)))
     found = {name: i for i, name in enumerate(name for name in known or () if name not in points)}
     for name, page in pages:
-        _image(tree, rows, name, page, found, points, closed=known is not None)
+        with rows.whole():
+            _image(tree, rows, name, page, found, points, closed=known is not None)
     table = rows.table(list(found), Skeleton.of(points) if points else None)
     return table if known is not None else table.with_classes(sorted(table.classes))
 
@@ -145,7 +153,7 @@ def _picture(tree: Tree, name: str, page: Mapping[str, Any]) -> str:
             path = tree.inside(given, str(PurePosixPath(name).parent), name)
         except DataFault:
             path = ""
-        if path in tree.pictures:
+        if path in tree.names:
             return path
     found = tree.picture(PurePosixPath(name).stem, name)
     if found is None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pdl.data.faults import DataFault, fault
 from pdl_cv.data.boxes.shapes import Shape, Shapes
+
+if TYPE_CHECKING:
+    from pdl_cv.data.boxes.tree import Tree
 
 FARTHEST = 1 << 20  # pixels: a coordinate beyond is no place in a picture
 MOST_POINTS = 1024  # keypoints of an object
@@ -131,11 +136,12 @@ class Table:
 
 
 class Rows:
-    """Collects images and their objects, in any order. `lines`: objects are known by lines of their sources, not by ids
-    of annotations."""
+    """Collects images and their objects of a tree, in any order. `lines`: objects are known by lines of their sources,
+    not by ids of annotations. What is wrong ends the reading, or costs its image, as the tree says (`on_error`)."""
 
-    def __init__(self, root: Path, *, lines: bool = True, relative: bool = False) -> None:
-        self.root, self.lines, self.relative = root, lines, relative
+    def __init__(self, tree: Tree, *, lines: bool = True, relative: bool = False) -> None:
+        self.tree, self.root, self.lines, self.relative = tree, tree.root, lines, relative
+        self.left_out: set[int] = set()  # images
         self.paths: list[str] = []
         self.sources: list[str] = []
         self.sizes = array("l")
@@ -143,7 +149,7 @@ class Rows:
         self.flags = array("B")  # 1: crowd, 2: difficult
         self.boxes, self.area, self.points = array("d"), array("d"), array("d")
         self.points_of = array("q")  # the place of an object's keypoints in `points`, or -1
-        self.shapes = Shapes(root)
+        self.shapes = Shapes(tree.root)
 
     def image(self, path: str, source: str, size: tuple[int, int] = (0, 0)) -> int:
         """Add an image of this (height, width), (0, 0) where that is not known; its number."""
@@ -166,6 +172,7 @@ class Rows:
         shape: Shape | None = None,
     ) -> None:
         """Add an object: its box (x1, y1, x2, y2), keypoints flat (x, y, visibility of each)."""
+        number = -1 if shape is None else self.shapes.add(shape)  # first, as it may refuse its coordinates
         self.image_of.append(image)
         self.boxes.extend(box)
         self.label_of.append(label)
@@ -175,7 +182,26 @@ class Rows:
         self.points_of.append(-1 if keypoints is None else len(self.points))
         if keypoints is not None:
             self.points.extend(keypoints)
-        self.shape.append(-1 if shape is None else self.shapes.add(shape))
+        self.shape.append(number)
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """What is wrong in the block costs the images that are added there, where faults are not raised."""
+        first = len(self.paths)
+        try:
+            yield
+        except DataFault as error:
+            self.leave_out(error, range(first, len(self.paths)))
+
+    def leave_out(self, error: DataFault, images: Iterable[int] = ()) -> None:
+        """Keep what is wrong and leave these images out, or raise it."""
+        self.tree.wrong(error)
+        self.left_out.update(images)
+
+    @property
+    def kept(self) -> np.ndarray:
+        """int64: the images that are not left out."""
+        return np.array([i for i in range(len(self.paths)) if i not in self.left_out], np.int64)
 
     def place(self, image: int, where: int) -> str:
         """How an object is called in messages."""
@@ -186,35 +212,37 @@ class Rows:
         return fault(self.place(image, where), what, advice, line=where if self.lines and where else None)
 
     def table(self, classes: Sequence[str], skeleton: Skeleton | None = None) -> Table:
-        """All of it. DataFault for coordinates that are no numbers, or far from any picture."""
+        """All of it that is not left out. DataFault for coordinates that are no numbers, or far from any image."""
         image_of = np.asarray(self.image_of, np.int64)
         order = np.argsort(image_of, kind="stable")
         boxes = np.asarray(self.boxes, np.float64).reshape(-1, 4)
         self._check(boxes)
         flags = np.asarray(self.flags, np.uint8)[order]
         starts = np.concatenate([[0], np.cumsum(np.bincount(image_of, minlength=len(self.paths)))])
-        return Table(
+        found = Table(
             self.root, self.paths, self.sources, np.asarray(self.sizes, np.int32).reshape(-1, 2), starts,
             boxes[order].astype(np.float32), np.asarray(self.label_of, np.int32)[order], [str(n) for n in classes],
             (flags & 1) > 0, (flags & 2) > 0, np.asarray(self.area, np.float32)[order],
             self._keypoints(skeleton, order), skeleton, np.asarray(self.shape, np.int64)[order], self.shapes,
             np.asarray(self.where, np.int64)[order], self.relative,
         )  # fmt: skip
+        if not len(kept := self.kept):
+            self.tree.require_some()
+        return found.of_images(kept) if self.left_out else found
 
     def _check(self, boxes: np.ndarray) -> None:
         good = (np.abs(boxes) <= FARTHEST).all(axis=1)  # false for NaN, too
-        if not good.all():
-            at = int(np.flatnonzero(~good)[0])
+        for at in np.flatnonzero(~good).tolist():
             shown = ", ".join(f"{value:g}" for value in boxes[at])
-            raise self.fault(self.image_of[at], self.where[at], f"the box ({shown}) is in no picture",
-                             "correct its coordinates")  # fmt: skip
+            self._far(at, f"the box ({shown}) is in no image")
         for name, values in (("outline", self.shapes.points), ("keypoint", self.points)):
             numbers = np.frombuffer(values, values.typecode) if len(values) else np.empty(0)
-            if not (np.abs(numbers) <= FARTHEST).all():
-                at = int(np.flatnonzero(~(np.abs(numbers) <= FARTHEST))[0])
-                owner = self._owner(name, at)
-                raise self.fault(self.image_of[owner], self.where[owner], f"{numbers[at]:g} in its {name} is no place "
-                                 "in a picture", "correct its coordinates")  # fmt: skip
+            for at in np.flatnonzero(~(np.abs(numbers) <= FARTHEST)).tolist():
+                self._far(self._owner(name, at), f"{numbers[at]:g} in its {name} is no place in an image")
+
+    def _far(self, number: int, what: str) -> None:
+        image = self.image_of[number]
+        self.leave_out(self.fault(image, self.where[number], what, "correct its coordinates"), [image])
 
     def _owner(self, name: str, at: int) -> int:
         """The object that number `at` of the points belongs to."""

@@ -6,13 +6,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from pdl.data.faults import DataFault, fault, unreadable
+from pdl.data.faults import DataFault, Fault, fault, unreadable
 from pdl.data.image import EXTENSIONS
 from pdl.files import MOST_TEXT, read_bytes
 from pdl_cv.data.base import locate
@@ -20,6 +21,7 @@ from pdl_cv.data.boxes.table import Table
 from pdl_cv.data.folder import SPLIT_FOLDERS
 
 MAX_FILES = 4_000_000
+SKIP = "leave such images out: data.on_error=skip in a recipe, pdl convert --on-error skip"
 #: folders of masks: their pictures are not samples
 MASK_FOLDERS = ("masks", "labels", "mask", "label", "instances", "segmentationobject", "segmentationclass")
 LISTS = ("", "ImageSets/Main/", "ImageSets/Segmentation/")
@@ -34,10 +36,13 @@ class Tree:
     """The files below `root` (a folder, or the one file to read), as paths relative to it with /, sorted; hidden ones
     are left out, links to folders are followed.
 
+    What readers find wrong with an image or its annotation is raised, or, with on_error="skip", kept in `faults`, and
+    the image left out. Warnings are kept there in any case.
+
     Raises DataFault for a root that is not there, and for more files than any data set has.
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, on_error: Literal["error", "skip"] = "error") -> None:
         place = locate(root)
         if not place.exists():
             raise fault(place, "no such folder", "name the folder that holds images and annotations (root=)")
@@ -45,11 +50,44 @@ class Tree:
         self.root = (place if place.is_dir() else place.parent).absolute()
         self.files = sorted(_walk(self.root))
         self.only = None if place.is_dir() else place.name
+        self.on_error = on_error
+        self.faults: list[Fault] = []
+
+    def wrong(self, error: DataFault) -> None:
+        """Raise what is wrong with an image or its annotation, or keep it."""
+        if self.on_error == "error":
+            advice = error.fault.advice
+            raise DataFault(replace(error.fault, advice=f"{advice}, or {SKIP}")) from error.__cause__
+        self.faults.append(error.fault)
+
+    def warn(self, path: str, what: str, advice: str) -> None:
+        """Keep what may be a mistake and costs nothing."""
+        self.faults.append(Fault(str(self.root / path), None, what, advice, severity="warning"))
+
+    def require_some(self) -> None:
+        """Raise the first thing that is wrong: to be called where all images are left out."""
+        for each in self.faults:
+            if each.severity == "error":
+                raise DataFault(each)
+
+    def without_annotation(self, paths: Sequence[str], sources: Sequence[str] = ()) -> None:
+        """Warn of images that are none of these, have no file of annotations of their name, and so are not used."""
+        known, stems = set(paths), {PurePosixPath(name).stem for name in sources}
+        unused = [name for name in self.pictures
+                  if name not in known and PurePosixPath(name).stem not in stems and not _is_mask(name)]  # fmt: skip
+        if unused:
+            what = f"{len(unused):,} of {len(self.pictures):,} images have no annotation, the first is this"
+            self.warn(unused[0], what, "they are not used; annotate them, or add empty annotations where nothing is")
 
     @cached_property
     def pictures(self) -> list[str]:
         """The image files."""
         return [name for name in self.files if name.lower().endswith(EXTENSIONS)]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The same, to look one up."""
+        return frozenset(self.pictures)
 
     @cached_property
     def by_stem(self) -> dict[str, list[str]]:
@@ -161,8 +199,9 @@ def listed(tree: Tree, paths: list[str]) -> dict[str, list[int]]:
             row = exact.get(str(name), stems.get(name.name if len(name.suffix) < 2 else name.stem))
             row = stems.get(name.name) if row is None else row
             if row is None:
-                raise fault(tree.root, f"line {number} of its list of {split} names {words[0]!r}, which has no image "
-                            "or no annotation", "add them, or take the line out")  # fmt: skip
+                tree.wrong(fault(tree.root, f"line {number} of its list of {split} names {words[0]!r}, which has no "
+                                 "image or no annotation", "add them, or take the line out"))  # fmt: skip
+                continue
             rows.append(row)
         found[split] = rows
     return found

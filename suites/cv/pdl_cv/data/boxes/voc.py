@@ -28,6 +28,7 @@ def layout(tree: Tree, *, masks: bool = False) -> Layout:
     if not files or not is_voc(tree, files[0]):
         return {}
     table = read(tree, files, masks=masks)
+    tree.without_annotation(table.paths, files)
     rows = listed(tree, table.paths) or by_split(map(split_folder, table.sources))
     return chosen(table, rows)
 
@@ -39,25 +40,29 @@ def is_voc(tree: Tree, name: str) -> bool:
 
 def read(tree: Tree, files: list[str], *, masks: bool = False) -> Table:
     """The objects of all files; classes are those of a list (labels.txt, ...), or all names found, sorted."""
-    rows, known = Rows(tree.root), names_file(tree)
+    rows, known = Rows(tree), names_file(tree)
     found: dict[str, int] = {name: label for label, name in enumerate(known or ())}
     maps = {PurePosixPath(name).stem: name for name in tree.pictures
             if PurePosixPath(name).parent.name.lower() == "segmentationobject"} if masks else {}  # fmt: skip
     for name in files:
-        leaves, objects = parse(tree, name)
-        stem = PurePosixPath(name).stem
-        picture = tree.picture(stem, name) or _named(tree, leaves, name)
-        image = rows.image(picture, name, tuple(_size(tree, name, leaves, side) for side in ("height", "width")))  # type: ignore[arg-type]
-        for number, (line, each) in enumerate(objects, 1):
-            label = each.get("object/name", "")
-            if not label or (known is not None and label not in found):
-                shown = ", ".join((known or [])[:8])
-                what = f"{label!r} is none of the classes ({shown})" if label else "an object has no name"
-                raise fault(tree.root / name, what, "correct it, or the list of classes", line=line)
-            shape = Pixels(maps[stem], number) if stem in maps else None
-            rows.add(image, _box(tree, name, line, each), found.setdefault(label, len(found)), where=line,
-                     difficult=each.get("object/difficult", "0") not in ("", "0"), shape=shape)  # fmt: skip
+        with rows.whole():
+            _image(tree, rows, name, found, maps, closed=known is not None)
     return _sorted(rows.table(list(found)), known is None)
+
+
+def _image(tree: Tree, rows: Rows, name: str, found: dict[str, int], maps: dict[str, str], *, closed: bool) -> None:
+    leaves, objects = parse(tree, name)
+    stem = PurePosixPath(name).stem
+    picture = tree.picture(stem, name) or _named(tree, leaves, name)
+    image = rows.image(picture, name, tuple(_size(tree, name, leaves, side) for side in ("height", "width")))  # type: ignore[arg-type]
+    for number, (line, each) in enumerate(objects, 1):
+        label = each.get("object/name", "")
+        if not label or (closed and label not in found):
+            what = f"{label!r} is none of the classes ({', '.join([*found][:8])})" if label else "an object has no name"
+            raise fault(tree.root / name, what, "correct it, or the list of classes", line=line)
+        shape = Pixels(maps[stem], number) if stem in maps else None
+        rows.add(image, _box(tree, name, line, each), found.setdefault(label, len(found)), where=line,
+                 difficult=each.get("object/difficult", "0") not in ("", "0"), shape=shape)  # fmt: skip
 
 
 def _sorted(table: Table, by_name: bool) -> Table:

@@ -54,6 +54,7 @@ def layout(tree: Tree) -> Layout:
         places = [_path(tree, file, settings, each) for each in ("train", split) if each in found]
         if len(places) == 2 and places[0] == places[1]:
             del found[split]
+    _warn_of_labels_alone(tree)
     if not found:
         raise fault(tree.root / file, "none of its train, val and test leads to pictures below its folder",
                     "correct the paths; name the folder that holds them all (root=)")  # fmt: skip
@@ -62,6 +63,8 @@ def layout(tree: Tree) -> Layout:
 
 def _of_folders(tree: Tree, names: Mapping[int, str] | Sequence[str] | None, skeleton: Skeleton | None) -> Layout:
     splits = by_split(map(split_folder, tree.pictures)) if _has_labels(tree) else {}
+    if splits:
+        _warn_of_labels_alone(tree)
     return {split: partial(read, tree, [tree.pictures[i] for i in rows], names, skeleton)
             for split, rows in splits.items()}  # fmt: skip
 
@@ -80,29 +83,45 @@ def _has_labels(tree: Tree) -> bool:
     """Whether the first text files that belong to pictures hold lines of numbers."""
     files = set(tree.files)
     own = [label for picture in tree.pictures if (label := label_file(picture)) in files]
-    lines = [line for label in own[:20] for line in tree.text(label, MAX_BYTES).splitlines()[:5] if line.strip()]
-    return bool(own) and all(_LINE.match(line) and len(line.split()) >= 5 for line in lines)
+    return bool(own) and all(_is_label(tree, label) for label in own[:20])
+
+
+def _is_label(tree: Tree, name: str) -> bool:
+    """Whether the first lines of a text file are numbers as those of objects; of an empty one they are."""
+    lines = [line for line in tree.text(name, MAX_BYTES).splitlines()[:5] if line.strip()]
+    return all(_LINE.match(line) and len(line.split()) >= 5 for line in lines)
+
+
+def _warn_of_labels_alone(tree: Tree) -> None:
+    """Warn of files of labels, in folders where others have an image, that have none."""
+    own = set(map(label_file, tree.pictures))
+    folders = {PurePosixPath(name).parent for name in own & set(tree.files)}
+    for name in tree.files:
+        alone = name.endswith(".txt") and name not in own and PurePosixPath(name).parent in folders
+        if alone and _is_label(tree, name):
+            tree.warn(name, "it has labels, and its image is missing", "add the image, or remove the file")
 
 
 def read(tree: Tree, pictures: Sequence[str], names: Mapping[int, str] | Sequence[str] | None,
          skeleton: Skeleton | None) -> Table:  # fmt: skip
     """The objects of these pictures. Without names, classes are called by their numbers."""
-    rows, files = Rows(tree.root, relative=True), set(tree.files)
+    rows, files = Rows(tree, relative=True), set(tree.files)
     known = dict(names.items() if isinstance(names, Mapping) else enumerate(names or ()))
     largest = -1
     for picture in pictures:
         label = label_file(picture)
-        image = rows.image(picture, label)
-        for line, number, values in _lines(tree, label) if label in files else ():
-            if (names is not None and number not in known) or not 0 <= number < MOST_NAMES:
-                what = f"class {number} is none of the {len(known)} names ({_range(known)})"
-                raise fault(tree.root / label, what, "correct the number, or the list of names", line=line)
-            largest = max(largest, number)
-            try:
-                rows.add(image, _box(values, skeleton), number, where=line, keypoints=_keypoints(values, skeleton),
-                         shape=_outline(values, skeleton))  # fmt: skip
-            except ValueError as error:
-                raise fault(tree.root / label, str(error), "correct the line", line=line) from None
+        with rows.whole():
+            image = rows.image(picture, label)
+            for line, number, values in _lines(tree, label) if label in files else ():
+                if (names is not None and number not in known) or not 0 <= number < MOST_NAMES:
+                    what = f"class {number} is none of the {len(known)} names ({_range(known)})"
+                    raise fault(tree.root / label, what, "correct the number, or the list of names", line=line)
+                largest = max(largest, number)
+                try:
+                    rows.add(image, _box(values, skeleton), number, where=line, keypoints=_keypoints(values, skeleton),
+                             shape=_outline(values, skeleton))  # fmt: skip
+                except ValueError as error:
+                    raise fault(tree.root / label, str(error), "correct the line", line=line) from None
     if names is None:
         known = {number: str(number) for number in range(largest + 1)}
     place = np.zeros(max(known, default=0) + 1, np.int64)
