@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from pdl.dtype import Array
 from pdl.errors import DataError, TimeLimitError, UsageError
@@ -150,14 +151,29 @@ def write_answers(path: str | Path, predictions: Iterable[Prediction], name: str
 
     name   of the first column
     Returns how many predictions and how many rows; one without answers has no row. The file is there whole or not at
-    all.
+    all. In a tsv nothing is quoted: tabs and line ends inside of a cell are spaces.
     """
     target = Path(path)
     separator = SEPARATORS.get(target.suffix.lower())
     if separator is None:
         raise UsageError(f"--out {path}: answers are written to a file *.csv or *.tsv; --json prints them as JSON")
     with replacing(target) as part, part.open("w", encoding="utf-8", newline="") as file:
-        return _write(csv.writer(file, delimiter=separator, lineterminator="\n"), predictions, name)
+        writer: Any = _Tabbed(file) if separator == "\t" else csv.writer(file, lineterminator="\n")
+        return _write(writer, predictions, name)
+
+
+class _Tabbed:
+    """A writer of rows between tabs, as `pdl.runtime.tables.rows` reads them."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def writerow(self, row: Iterable[Any]) -> None:
+        """One line."""
+        self.file.write("\t".join("" if each is None else _PARTS.sub(" ", str(each)) for each in row) + "\n")
+
+
+_PARTS = re.compile(r"\r\n|[\t\r\n]")
 
 
 def _write(writer: Any, predictions: Iterable[Prediction], name: str) -> tuple[int, int]:

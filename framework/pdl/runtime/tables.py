@@ -1,10 +1,11 @@
 """Files of many inputs: tables (csv, tsv, slots), lines of text or JSON; *.gz is unpacked, "-" is standard input.
 
-A fault is a DataError with file and line.
+Text is UTF-8, with or without a byte order mark, or UTF-16 with one. A fault is a DataError with file and line.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import itertools
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
@@ -91,14 +92,25 @@ def opened(path: str | Path) -> Iterator[TextIO]:
     """The text of a file, unpacked; DataError where it cannot be read."""
     name = str(path)
     if name == "-":
-        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+        yield _decoded(sys.stdin.buffer, name)
         return
     try:
         held = open_file(name)
     except OSError as error:
         raise DataError(f"{name}: cannot be read ({error.strerror})") from None
-    with held, unpacked(held, name) as data, io.TextIOWrapper(data, encoding="utf-8-sig", newline="") as file:
+    with held, unpacked(held, name) as data, _decoded(data, name) as file:
         yield file
+
+
+def _decoded(data: BinaryIO, name: str) -> TextIO:
+    """The text in these bytes: UTF-16 where they begin with its byte order mark, else UTF-8."""
+    peekable: Any = data if hasattr(data, "peek") else io.BufferedReader(data)  # type: ignore[type-var]
+    try:
+        begin = peekable.peek(2)[:2]
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{name}:1: not a text that can be read ({error})") from None
+    wide = begin in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return io.TextIOWrapper(peekable, encoding="utf-16" if wide else "utf-8-sig", newline="")
 
 
 def lines_of(file: TextIO, name: str) -> Iterator[str]:
@@ -106,13 +118,25 @@ def lines_of(file: TextIO, name: str) -> Iterator[str]:
     for number in itertools.count(1):
         try:
             line = file.readline(MOST_LINE)
-        except (UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
+        except UnicodeDecodeError as error:
+            raise DataError(_not_text(error, name, number)) from None
+        except (EOFError, OSError, zlib.error) as error:
             raise DataError(f"{name}:{number}: not a text that can be read ({error})") from None
         if not line:
             return
         if len(line) == MOST_LINE and line[-1] not in "\r\n":
             raise DataError(f"{name}:{number}: a line of more than {MOST_LINE} letters; is this a table?")
         yield line
+
+
+def _not_text(error: UnicodeDecodeError, name: str, number: int) -> str:
+    """What is wrong with bytes that were read ahead while line `number` was asked for, and what to do."""
+    encoding = "UTF-16" if "16" in error.encoding else "UTF-8"
+    before = error.object[: error.start].decode(error.encoding, "replace")
+    line = number + before.count("\n") + before.count("\r") - before.count("\r\n")
+    found = error.object[error.start : error.start + 4].hex(" ")
+    advice = f"save it as UTF-8, such as: iconv -f GB18030 -t UTF-8 {name} > FILE"
+    return f"{name}:{line}: not {encoding} text (bytes {found}); {advice}"
 
 
 def numbered(reader: Any, name: str) -> Iterator[tuple[int, list[str]]]:
@@ -130,15 +154,19 @@ def rows(
     """(number of the line, {column: text}) for each row of a file.
 
     *.csv and *.tsv (or with .gz) are tables with a header; other files whose `columns` are given have none, and
-    `separator` (a tab) between columns. Any other file, and "-" (standard input), has a row of slots on each line:
-    `label slot:id slot:id ...`, a slot's ids in a list. DataError with the line that is wrong.
+    `separator` (a tab) between columns. Between tabs quotes are letters like any others (IANA's
+    text/tab-separated-values); elsewhere they are those of RFC 4180. Any other file, and "-" (standard input), has a
+    row of slots on each line: `label slot:id slot:id ...`, a slot's ids in a list. DataError with the line that is
+    wrong.
     """
     name, separator = str(path), separator_of(path) or (separator or "\t" if columns is not None else None)
     with opened(path) as file:
         if separator is None:
             yield from _slots(file, name)
             return
-        lines = numbered(csv.reader(lines_of(file, name), delimiter=separator, strict=True), name)
+        quoting = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
+        reader = csv.reader(lines_of(file, name), delimiter=separator, quoting=quoting, strict=True)  # type: ignore[arg-type]
+        lines = numbered(reader, name)
         header = columns if columns is not None and separator_of(path) is None else next(lines, (0, []))[1]
         names = [each.strip() for each in header]
         if twice := sorted({each for each in names if names.count(each) > 1}):
@@ -167,14 +195,10 @@ def _slots(file: TextIO, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def json_lines(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """(number of the line, the object) for each line of JSON in a file, or in standard input ("-"), that is not blank;
     *.gz is unpacked. DataError with the line that is wrong."""
-    number = 0
     with opened(path) as file:
-        try:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield str(number), _object(line, f"{path}:{number}")
-        except (UnicodeDecodeError, EOFError, OSError) as error:
-            raise DataError(f"{path}:{number + 1}: not a text ({error})") from None
+        for number, line in enumerate(lines_of(file, str(path)), 1):
+            if line.strip():
+                yield str(number), _object(line, f"{path}:{number}")
 
 
 def _object(line: str, where: str) -> dict[str, Any]:
@@ -194,7 +218,4 @@ def text_lines(path: str | Path, column: str) -> Iterator[tuple[str, Any]]:
         yield from ((row.get(column) or number, row) for number, row in rows(path))
         return
     with opened(path) as file:
-        try:
-            yield from ((line.strip(), line.strip()) for line in file if line.strip())
-        except (UnicodeDecodeError, EOFError, OSError) as error:
-            raise DataError(f"{path}: not a text ({error})") from None
+        yield from ((line.strip(), line.strip()) for line in lines_of(file, str(path)) if line.strip())

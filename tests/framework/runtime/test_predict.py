@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import pdl
 from pdl.errors import DataError, UsageError
 from pdl.report import png
+from pdl.runtime import tables
 from pdl.runtime.bench import bench
 from pdl.runtime.info import info
 from pdl.runtime.predict import Prediction, predict, write_answers
@@ -87,6 +89,13 @@ def test_from_file_to_file(tmp_path: Path) -> None:
     assert [row["name"] for row in rows[:2]] == [each["name"] for each in found[0].rows()]
     assert [float(row["score"]) for row in rows[:2]] == [each["score"] for each in found[0].rows()]
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out.csv"]
+
+
+def test_answers_between_tabs_are_read_again(tmp_path: Path) -> None:
+    found = list(predict(pdl.runtime.load(made.rows(k=1)), [{"items": "apple,dates"}]))
+    write_answers(tmp_path / "out.tsv", [replace(found[0], name='a\t"b"\r\nc')], "row")
+    ((_, row),) = tables.rows(tmp_path / "out.tsv")
+    assert row == {"row": 'a "b" c', "rank": "1", **{key: str(value) for key, value in found[0].rows()[0].items()}}
 
 
 def test_wrong_inputs_and_outputs(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pdl.runtime.tables import csv_line, is_file_of_many, json_lines, rows, spli
 GOOD: dict[str, tuple[str, str, dict[str, Any], list[tuple[str, Any]]]] = {
     "a table": ("a.csv", "x, y\n1,2\n\n3,4\n", {}, [("2", {"x": "1", " y": "2"}), ("4", {"x": "3", " y": "4"})]),
     "tabs": ("a.tsv", "x\ty\n1\t2\n", {}, [("2", {"x": "1", "y": "2"})]),
+    "quotes between tabs": ("a.tsv", 'x\ty\n"1\t2"\n', {}, [("2", {"x": '"1', "y": '2"'})]),
     "without a header": ("a.log", "1;2\n", {"columns": ["x", "y"], "separator": ";"}, [("1", {"x": "1", "y": "2"})]),
     "slots": ("a.txt", "1 a:3 b:5 a:4\n\n", {}, [("1", {"label": "1", "a": ["3", "4"], "b": ["5"]})]),
     "packed": ("a.csv.gz", "x\n1\n", {}, [("2", {"x": "1"})]),
@@ -48,6 +49,27 @@ def test_damaged_files(file: str, text: bytes, message: str, tmp_path: Path) -> 
         list(rows(tmp_path / file))
     with pytest.raises(DataError, match=r"absent\.csv: cannot be read"):
         list(rows(tmp_path / "absent.csv"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+def test_byte_order_marks_tell_the_encoding(encoding: str, tmp_path: Path) -> None:
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    data = f"{mark}x,y\r\né,酒店\r\n".encode(encoding)
+    (tmp_path / "a.csv").write_bytes(data)
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(data))
+    for name in ("a.csv", "b.csv.gz"):
+        assert list(rows(tmp_path / name)) == [("2", {"x": "é", "y": "酒店"})]
+
+
+def test_other_encodings_are_an_error_with_the_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"x\n" + 5000 * b"good\n" + "酒店\n".encode("gb18030"))
+    with pytest.raises(
+        DataError, match=r"a\.csv:5002: not UTF-8 text \(bytes be c6 b5 ea\); save it as UTF-8, such as: iconv"
+    ):
+        list(rows(tmp_path / "a.csv"))
+    (tmp_path / "a.csv").write_bytes("x\ny\n".encode("utf-16")[:-1])
+    with pytest.raises(DataError, match=r"a\.csv:2: not UTF-16 text"):
+        list(rows(tmp_path / "a.csv"))
 
 
 def test_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

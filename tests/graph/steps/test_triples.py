@@ -101,7 +101,7 @@ def test_queries_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("a.jsonl", b'{"head": "ant"}\nant is\n', r"a.jsonl:2: 'ant is' is not JSON"),
         ("a.jsonl", b"[1, 2]\n", r"a.jsonl:1: '\[1, 2\]' is no object"),
-        ("a.jsonl", b"{}\n\xff\n", r"a.jsonl:\d: not a text"),
+        ("a.jsonl", b"{}\n\xff\n", r"a.jsonl:2: not UTF-8 text"),
         ("a.jsonl", b"[" * 100_000 + b"\n", r"a.jsonl:1: .* is not JSON"),
         ("a.csv", b"head,relation\nant\n", r"a.csv:2: 1 columns, expected 2"),
         ("b.csv", None, "cannot be read"),

@@ -53,7 +53,7 @@ def test_sessions_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a.csv", b"session,item,time\n1,x,noon\n", r"a.csv:2: 'noon' is no time"),
         ("a.csv", b'session,item\n1,"x\n', r"a.csv:\d: not the text of a csv file"),
         ("a.csv", b"session,item\n1,\xff\n", r"a.csv:\d: not the text of a csv file"),
-        ("a.csv.gz", b"session,item\n", r"a.csv.gz:1: not the text of a csv file \(Not a gzipped file"),
+        ("a.csv.gz", b"session,item\n", r"a.csv.gz:1: not a text that can be read \(Not a gzipped file"),
     ],
 )
 def test_damaged_files(file: str, text: bytes, message: str, tmp_path: Path) -> None:
