@@ -1,0 +1,116 @@
+"""Corpora of plain text, larger than memory if need be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pdl.data import IterableDataset, Sample, check_ratios, stable_split
+from pdl.data.dataset import StandIn
+from pdl.data.faults import fault
+from pdl.data.randomness import SampleRandom
+from pdl.errors import ConfigError, listed
+from pdl.hints import Range
+from pdl_nlp.data import standin
+from pdl_nlp.data.reading import Normal, kind_of, lines, locate, rows, text_of
+
+ENDINGS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
+
+
+class PlainText(IterableDataset):
+    """A stream of texts, read line by line: {"text": str}, blank lines left out.
+
+    path       of a file, of a folder (all its .txt and .jsonl files, by name, at any depth), or a list of these; .gz is
+               unpacked, and a relative one also looked for below PDL_DATA
+    text       the key of the text in JSON lines
+    documents  a text is all between two blank lines, or a file; not a line
+    buffer     texts held in memory, out of which the next one is drawn, a function of `seed` and epoch; 0: in order
+    split      the part to take, where `ratios` cut the corpus by a hash of the text and `seed`
+    normalise  a form of Unicode that texts are brought into, such as NFKC; by default they stay as they are written
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        text: str = "text",
+        documents: bool = False,
+        buffer: Annotated[int, Range(0)] = 0,
+        split: str | None = None,
+        ratios: Mapping[str, float] | None = None,
+        seed: Annotated[int, Range(0)] = 0,
+        normalise: Normal | None = None,
+        address: str | None = None,
+    ) -> None:
+        self.ratios = None if ratios is None else check_ratios("PlainText", ratios)
+        if self.ratios is not None and split not in self.ratios:
+            raise ConfigError(f"PlainText: split={split!r} is none of the ratios {listed(list(self.ratios))}")
+        given = [path] if isinstance(path, str | Path) else path
+        self.files = [file for each in given for file in _files(locate(each, address))]
+        self.text, self.documents, self.buffer, self.seed = text, documents, buffer, seed
+        self.split, self.normalise, self.epoch = split, normalise, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch of the next pass, whose order it decides."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[Sample]:
+        found = (text for text in self._texts() if self._chosen(text))
+        return ({"text": text} for text in (self._drawn(found) if self.buffer else found))
+
+    def _chosen(self, text: str) -> bool:
+        if self.ratios is None or self.split is None:
+            return True
+        return len(stable_split([text], self.ratios, self.split, seed=self.seed)) == 1
+
+    def _texts(self) -> Iterator[str]:
+        for path in self.files:
+            if kind_of(path) == "json":
+                yield from (text_of(row, self.text, path, self.normalise) for row in rows(path))
+            elif self.documents:
+                yield from self._documents(path)
+            else:
+                yield from (line for _, line in lines(path, self.normalise))
+
+    def _documents(self, path: Path) -> Iterator[str]:
+        held, last = list[str](), 0
+        for number, line in lines(path, self.normalise):
+            if held and number > last + 1:
+                yield "\n".join(held)
+                held = []
+            held.append(line)
+            last = number
+        if held:
+            yield "\n".join(held)
+
+    def _drawn(self, texts: Iterator[str]) -> Iterator[str]:
+        """The texts in another order: each time one of `buffer` is drawn, and the next one takes its place."""
+        rng = SampleRandom(self.seed, self.epoch, 0).fork("buffer")
+        held = list[str]()
+        for text in texts:
+            if len(held) < self.buffer:
+                held.append(text)
+                continue
+            at = rng.integers(0, self.buffer)
+            yield held[at]
+            held[at] = text
+        while held:
+            at = rng.integers(0, len(held))
+            held[at], held[-1] = held[-1], held[at]
+            yield held.pop()
+
+    @classmethod
+    def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
+        path = standin.write_lines(folder, settings)
+        return StandIn({"path": str(path)}, standin.WHAT)
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or those of a folder."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(each for each in path.rglob("*") if each.name.lower().endswith(ENDINGS) and each.is_file())
+    if not found:
+        raise fault(path, f"holds no texts (files ending in {', '.join(ENDINGS)})", "add some, or name the files")
+    return found

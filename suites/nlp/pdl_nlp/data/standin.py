@@ -1,0 +1,119 @@
+"""Stand-ins: opinions from a small grammar, written in the formats of the data sets, so that recipes and readers can be
+tried where the data is not (`pdl selftest`). No sentence is anybody's.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl.runtime.tables import csv_line
+
+SENTENCES = 240  # of a split
+THINGS = ("room", "hotel", "breakfast", "film", "plot", "book", "ending", "screen", "keyboard", "service")
+GOOD = ("lovely", "brilliant", "clean", "quick", "moving", "superb", "friendly", "sharp")
+BAD = ("dreadful", "dull", "dirty", "slow", "noisy", "broken", "rude", "shallow")
+MANNERS = ("", "really ", "rather ", "quite ", "simply ")
+OPENINGS = ("", "honestly , ", "after two nights , ", "in short , ", "my friend says ")
+REASONS = ("", " , and the {other} was {same} , too", " although the {other} was plain", " . we will come again")
+WHAT = "opinions drawn from a small seeded grammar"
+CLASSES = ("negative", "positive")
+TAGS = ("O", "B-THING", "B-GOOD", "B-BAD")
+
+
+def draw(name: str, count: int = SENTENCES) -> Iterator[tuple[str, int]]:
+    """(text, 0 for a bad opinion or 1 for a good one); the same for the same name."""
+    rng = np.random.default_rng(list(name.encode()))
+
+    def one(of: tuple[str, ...]) -> str:
+        return of[int(rng.integers(len(of)))]
+
+    for _ in range(count):
+        label = int(rng.integers(2))
+        words = GOOD if label else BAD
+        reason = one(REASONS).format(other=one(THINGS), same=one(words))
+        yield f"{one(OPENINGS)}the {one(THINGS)} was {one(MANNERS)}{one(words)}{reason} .", label
+
+
+def _labelled(folder: Path, settings: Mapping[str, Any]) -> tuple[Path, list[tuple[str, str]]]:
+    """The file to write, and texts with the names of their classes."""
+    name = Path(str(settings.get("path", "texts.tsv"))).name
+    spelled = settings.get("names")
+    classes = list(spelled) if spelled else list(settings.get("classes") or CLASSES)
+    several = settings.get("several")
+    found = []
+    for text, label in draw(name):
+        other = several is not None and "although" in text
+        found.append((text, str(several).join([classes[label], *classes[2:3]]) if other else classes[label]))
+    return folder / name, found
+
+
+def write_file(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """A file for `TextFile` with these settings: its columns, separator and form. Where the file is cut it holds all
+    splits."""
+    path, found = _labelled(folder, settings)
+    columns, split = settings.get("columns"), settings.get("split_column")
+    label_at, text_at, pair = settings.get("label", "label"), settings.get("text", "text"), settings.get("pair")
+    names = list(columns or [each for each in (label_at, text_at, pair, split) if each])
+    table = []
+    for number, (text, label) in enumerate(found):
+        part = ("train", "train", "val", "test")[number % 4]
+        row = {label_at: label, text_at: text, pair: found[number - 1][0], split: part}
+        table.append([row.get(name, "") for name in names])
+    plain = path.name.removesuffix(".gz")
+    if plain.endswith((".jsonl", ".ndjson", ".json")):
+        return write(path, [json.dumps(dict(zip(names, row, strict=True))) for row in table])
+    separator = settings.get("separator") or ("," if plain.endswith(".csv") else "\t")
+    join = csv_line if separator == "," else separator.join
+    return write(path, [join(row) for row in [*([] if columns else [names]), *table]])
+
+
+def write_folders(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Folders of classes for `TextFolder`, in folders of splits unless ratios cut them or there are none."""
+    classes = list(settings.get("classes") or CLASSES)
+    split = settings.get("split")
+    base = folder if split is None or split in (settings.get("ratios") or {}) else folder / split
+    for number, (text, label) in enumerate(draw(str(base.name if base != folder else "all"))):
+        write(base / classes[label] / f"{number:03}.txt", [text])
+
+
+def write_tagged(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """Sentences for `TaggedFile`, in the form that the settings name: things, and what is good or bad about them."""
+    name = Path(str(settings.get("path", "tagged.txt"))).name
+    kinds = {**dict.fromkeys(THINGS, 1), **dict.fromkeys(GOOD, 2), **dict.fromkeys(BAD, 3)}
+    tags = list(settings.get("classes") or TAGS)
+    lines = []
+    for text, _ in draw(name):
+        pairs = [(word, tags[min(kinds.get(word, 0), len(tags) - 1)]) for word in text.split()]
+        if settings.get("form") == "words":
+            lines.append(" ".join(f"{word}{settings.get('separator') or '/'}{tag}" for word, tag in pairs))
+            continue
+        token, tag_at = int(settings.get("token", 0)), int(settings.get("tag", -1))
+        width = max(token + 1, tag_at + 1, 2)
+        for number, (word, tag) in enumerate(pairs, 1):
+            cells = [str(number), *["_"] * (width - 1)]
+            cells[token], cells[tag_at] = word, tag
+            lines.append((settings.get("separator") or "\t").join(cells))
+        lines.append("")
+    return write(folder / name, lines)
+
+
+def write_lines(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """Lines of text for `PlainText`."""
+    path = settings.get("path", "texts.txt")
+    name = Path(str(path if isinstance(path, str | Path) else path[0])).name
+    texts = [text for text, _ in draw(name)]
+    return write(folder / name, [json.dumps({"text": text}) for text in texts] if ".json" in name else texts)
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    """The lines as a file, packed where its name ends in .gz."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
