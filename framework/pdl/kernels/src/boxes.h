@@ -9,15 +9,7 @@
 
 namespace pdl::PDL_ISA::boxes {
 
-constexpr int64_t kGrain = 16384;  // scores that a thread should at least look at
 constexpr int64_t kChunk = 64;     // scores that are passed over at once
-
-template <class T>
-PDL_INLINE T least(T a, T b) { return b < a ? b : a; }
-template <class T>
-PDL_INLINE T largest(T a, T b) { return a < b ? b : a; }
-
-inline int64_t grain_of(int64_t each) { return each >= kGrain ? 1 : kGrain / (each > 0 ? each : 1) + 1; }
 
 // -- the best scores ---------------------------------------------------------------------------------------------------------------------
 template <class T>
@@ -330,7 +322,7 @@ template <class T>
 void select(T* boxes, T* scores, int64_t* labels, int64_t* index, const T* from, const T* values, const SelectCall& given) {
   const SelectCall call = given;
   const int64_t total = call.anchors * call.classes, count = least(call.candidates, total), most = least(call.most, count);
-  const int64_t parts = call.images < num_threads() ? parts_of(total, 4 * kGrain) : 1;  // which are the best does not depend on them
+  const int64_t parts = call.images < num_threads() ? parts_of(total, 4 * kThreadWork) : 1;  // which are the best does not depend on them
   const int64_t room = least(2 * count, total / parts + 1), stated = call.images * parts;
   Scored<T>* all = static_cast<Scored<T>*>(scratch(Slot::kBoxScores, stated * (room * sizeof(Scored<T>) + sizeof(int64_t)) + 1));
   int64_t* counts = reinterpret_cast<int64_t*>(all + stated * room);

@@ -12,11 +12,7 @@
 
 namespace pdl::PDL_ISA::pooling {
 
-constexpr int64_t kGrain = 16384;  // elements of work that a thread should at least have
-
 #define PDL_POOL_INLINE inline __attribute__((always_inline))
-
-inline int64_t grain_of(int64_t each) { return each >= kGrain ? 1 : kGrain / (each > 0 ? each : 1) + 1; }
 
 using Grid = PoolGrid;
 
@@ -346,7 +342,7 @@ inline bool apart(const Grid& g, bool* covered) {
 
 template <class T>
 void zero(T* p, int64_t n) {
-  parallel(n, kGrain, [=](int64_t begin, int64_t end) { memset(p + begin, 0, (end - begin) * sizeof(T)); });
+  parallel(n, kThreadWork, [=](int64_t begin, int64_t end) { memset(p + begin, 0, (end - begin) * sizeof(T)); });
 }
 
 template <class S>

@@ -7,16 +7,6 @@
 
 namespace pdl::PDL_ISA::regions {
 
-constexpr int64_t kGrain = 16384;   // multiply-adds that a thread should at least have
-
-// std::min and std::max would be compiled for one instruction set and linked for all.
-template <class T>
-PDL_INLINE T least(T a, T b) { return b < a ? b : a; }
-template <class T>
-PDL_INLINE T largest(T a, T b) { return a < b ? b : a; }
-
-inline int64_t grain_of(int64_t each) { return each >= kGrain ? 1 : kGrain / (each > 0 ? each : 1) + 1; }
-
 // The cells that one point reads, with their weights, and how these grow with the point's two coordinates.
 template <class T>
 struct Taps {

@@ -7,10 +7,6 @@
 
 namespace pdl::PDL_ISA::rows {
 
-constexpr int64_t kGrain = 16384;  // elements of work that a thread should at least have
-
-inline int64_t grain_of(int64_t each) { return each >= kGrain ? 1 : kGrain / (each > 0 ? each : 1) + 1; }
-
 // The first position whose index is outside [low, high), or -1.
 inline int64_t first_outside(const int64_t* index, int64_t n, int64_t low, int64_t high) {
   for (int64_t i = 0; i < n; i++)
@@ -52,7 +48,7 @@ void own_targets(int64_t rows, int64_t columns, int64_t n, const F& work) {
       work((int64_t)0, rows, begin * line, end * line < columns ? end * line : columns);
     });
   else
-    once_each(rows, n * columns < kGrain ? rows : 1, [&](int64_t begin, int64_t end) { work(begin, end, (int64_t)0, columns); });
+    once_each(rows, n * columns < kThreadWork ? rows : 1, [&](int64_t begin, int64_t end) { work(begin, end, (int64_t)0, columns); });
 }
 
 // table[index[i]] += g[i], i in order; negative indices add nothing.

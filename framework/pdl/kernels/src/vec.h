@@ -105,6 +105,16 @@ inline __attribute__((always_inline)) T across_sum(Vec<T> v) {
   return across<T>(v, [](Vec<T> a, Vec<T> b) { return a + b; });
 }
 
+// std::min and std::max would be compiled for one instruction set and linked for all.
+template <class T>
+inline __attribute__((always_inline)) T least(T a, T b) { return b < a ? b : a; }
+template <class T>
+inline __attribute__((always_inline)) T largest(T a, T b) { return a < b ? b : a; }
+
+// How many items of `each` elements of work a thread should at least have.
+constexpr int64_t kThreadWork = 16384;
+inline int64_t grain_of(int64_t each) { return each >= kThreadWork ? 1 : kThreadWork / (each > 0 ? each : 1) + 1; }
+
 // body(begin, end, part) over `parts` parts of [0, n); see parallel.h.
 template <class F>
 inline void parallel_parts(int64_t n, int parts, const F& body) {
