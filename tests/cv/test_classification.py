@@ -1,4 +1,4 @@
-"""The classification task on pictures made here: folders in, run folder, predictions and report out."""
+"""The classification task on images made here: folders in, run folder, predictions and report out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLOURS = {"blue": (200, 40, 40), "green": (40, 200, 40), "red": (40, 40, 200)} 
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes of 12 noisy pictures of one colour, of unequal size."""
+    """Three classes of 12 noisy images of one colour, of unequal size."""
     root, rng = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
     for name, colour in COLOURS.items():
         for i in range(12):

@@ -170,7 +170,7 @@ def test_weights_in_half_the_bytes(run: Path, tmp_path: Path, store: str, dtype:
 
 
 def test_the_cost_of_halves_is_what_the_bundle_scores(run: Path, tmp_path: Path) -> None:  # noqa: F811
-    """The stored metric is recomputed by hand, from the file, one picture after the other."""
+    """The stored metric is recomputed by hand, from the file, one image after the other."""
     made = exporting.export(run, tmp_path / "half.pdl", store="bf16")
     opened = pdl.workflow.Run.open(run).opened()
     task, data = opened.task, opened.recipe.data.datasets(("test",))["test"]

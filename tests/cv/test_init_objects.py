@@ -1,4 +1,4 @@
-"""`pdl init` for pictures with objects: what was found is told, and the recipe passes the check."""
+"""`pdl init` for images with objects: what was found is told, and the recipe passes the check."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_it_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str
     recipe = tmp_path / "r.yaml"
     assert main(["init", "cv.detection", "--data", str(tmp_path / "data"), "--out", str(recipe)]) == 0
     said = capsys.readouterr().out
-    assert "COCO JSON: 51 pictures of train (cut)" in said
+    assert "COCO JSON: 51 images of train (cut)" in said
     assert "zero " in said
     assert "pixels a side" in said
     assert len(recipe.read_text().splitlines()) < 40

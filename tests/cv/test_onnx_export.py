@@ -1,4 +1,4 @@
-"""Every family of models as ONNX: one file for all batch and picture sizes, channels first without a transpose."""
+"""Every family of models as ONNX: one file for all batch and image sizes, channels first without a transpose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytest.importorskip("onnxruntime")
 
 F32 = np.dtype(np.float32)
 N, H, W = Dim.symbol("n", 3), Dim.symbol("h", 64), Dim.symbol("w", 96)
-#: model, size of the pictures it takes (None: any), channels, operators that are not convolutions and their epilogues
+#: model, size of the images it takes (None: any), channels, operators that are not convolutions and their epilogues
 FAMILIES: dict[str, tuple[Callable[[], pdl.nn.Module], int | None, int, set[str]]] = {
     "lenet": (lambda: pdl_cv.LeNet(), 28, 1, {"MaxPool", "Flatten", "Gemm"}),
     "cifar_resnet20": (

@@ -28,7 +28,7 @@ def transfer(run: Path, *overrides: str) -> Result:
 
 
 def test_a_new_head_on_frozen_weights(tmp_path: Path) -> None:
-    """30 pictures teach a new last layer; the rest is to the bit what the hub has, in weights, averages and bundle."""
+    """30 images teach a new last layer; the rest is to the bit what the hub has, in weights, averages and bundle."""
     result = transfer(tmp_path / "run", "train.freeze=backbone", "optim.lr=0.03")
     assert result.metrics["test/accuracy"] > 0.9
     source = LeNet(image_size=8, channels=(16, 32))

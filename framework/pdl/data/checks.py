@@ -189,7 +189,7 @@ def _leaks(first: str, a: Dataset, seen_a: dict[str, list[int]], second: str, b:
         i = seen_a[content][0]
         for j in seen_b[content]:
             twin = a.path_of(i) or f"{first} index {i}"
-            faults.append(Fault(b.path_of(j), j, f"the same picture is in {first}: {twin}",
+            faults.append(Fault(b.path_of(j), j, f"the same image is in {first}: {twin}",
                                 f"remove it from one of the two, or {second} measures memory", split=second))
     return faults
 

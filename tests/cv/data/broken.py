@@ -52,7 +52,7 @@ def encoded(seed: int, suffix: str = ".png", size: int = 16) -> bytes:
 def image_folder(
     root: Path, classes: tuple[str, ...] = ("cat", "dog"), splits: tuple[str, ...] = ("train", "val"), each: int = 4
 ) -> Nodes:
-    """A sound data set of distinct pictures: root/<split>/<class>/<number>.png."""
+    """A sound data set of distinct images: root/<split>/<class>/<number>.png."""
     for number, (split, name, i) in enumerate((s, c, i) for s in splits for c in classes for i in range(each)):
         path = root / split / name / f"{i:03}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def image_folder(
 
 
 def image_list(root: Path, lines: list[str]) -> Nodes:
-    """Sound pictures 0.png .. 3.png, a sound val.txt and names.txt, and a train.txt of these lines."""
+    """Sound images 0.png .. 3.png, a sound val.txt and names.txt, and a train.txt of these lines."""
     for i in range(8):
         (root / f"{i}.png").write_bytes(encoded(i))
     (root / "names.txt").write_text("cat\ndog\n")
@@ -107,7 +107,7 @@ def cifar_nodes(root: Path) -> Nodes:
 
 
 def cifar_tar(members: dict[str, bytes] | None = None) -> bytes:
-    """An uncompressed tar of 32 x 32 pictures, two of each split and class; plus `members`."""
+    """An uncompressed tar of 32 x 32 images, two of each split and class; plus `members`."""
     names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
     files = {
         f"{s}/{c}/{i:04}.png": encoded(100 * k + i, size=32)
@@ -232,7 +232,7 @@ _PNG = "train/cat/001.png"
 BROKEN: list[Broken] = [
     Broken("missing_root", _missing_root, ("nowhere", "no such folder", "root=")),
     Broken("empty_folder", _empty_folder, ("train", "no class folders", "make a folder for each class")),
-    Broken("empty_class", _empty_class, ("zebra", "no pictures", "1 files")),
+    Broken("empty_class", _empty_class, ("zebra", "no images", "1 files")),
     Broken("missing_split", _no_val, ("no folder for split 'val'", "ratios")),
     Broken("unknown_class_in_val", _unknown_class_in_val, ("val/zebra", "class list", "remove it, or add")),
     Broken("truncated_jpeg", _bad_file("cut.jpg", encoded(50, ".jpg")[:-40]), ("cut.jpg", "cut off"), "read"),
@@ -240,7 +240,7 @@ BROKEN: list[Broken] = [
     Broken("text_named_png", _bad_file("001.png", b"hello, I am text"), (_PNG, "index 1", "text", "replace"), "read"),
     Broken("zero_byte_image", _bad_file("001.png", b""), (_PNG, "index 1", "empty (0 bytes)"), "read"),
     Broken("unreadable_file", _unreadable, (_PNG, "index 1", "permission denied", "chmod"), "read", skip_as_root=True),
-    Broken("leaking_duplicate", _leak, ("val/dog/copy.png", "train/dog/002.png", "the same picture"), "check"),
+    Broken("leaking_duplicate", _leak, ("val/dog/copy.png", "train/dog/002.png", "the same image"), "check"),
     Broken("class_lists_differ", _class_lists, ("train has 3", "zebra", "one class list"), "check"),
     Broken(
         "idx_wrong_magic",
@@ -291,7 +291,7 @@ BROKEN: list[Broken] = [
     Broken("tar_not_a_tar", _tar(lambda b: b"<html>404</html>"), ("cifar10.tar.xz", "damaged", "download")),
     Broken("tar_climbs", _tar(_same, {"../evil/cat/0.png": b"x"}, "cifar10.tar"), ("../evil", "unsafe")),
     Broken(
-        "tar_bad_picture",
+        "tar_bad_image",
         _tar(_same, {"train/cat/0007.png": b"x"}, "cifar10.tar"),
         ("cifar10.tar", "train/cat/0007.png", "not an image"),
     ),

@@ -1,6 +1,6 @@
 """One small data set with objects, written by hand in every format that `pdl_cv.data.DetectionFolder` reads.
 
-Four pictures, 40 wide and 30 high: 0 has a cat and a dog, 1 a dog, 2 nothing, 3 a cat. 0 to 2 are train, 3 is val.
+Four images, 40 wide and 30 high: 0 has a cat and a dog, 1 a dog, 2 nothing, 3 a cat. 0 to 2 are train, 3 is val.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.cv.data.broken import picture
 
 WIDTH, HEIGHT = 40, 30
 CLASSES = ["cat", "dog"]
-#: picture -> (class, x1, y1, x2, y2)
+#: image -> (class, x1, y1, x2, y2)
 OBJECTS = {
     "0": [("cat", 4, 6, 20, 24), ("dog", 22, 3, 38, 27)],
     "1": [("dog", 0, 0, 40, 30)],
@@ -28,7 +28,7 @@ SPLITS = {"train": ["0", "1", "2"], "val": ["3"]}
 
 
 def pictures(root: Path, folder: str = "images/{split}") -> dict[str, str]:
-    """Write the pictures; the path of each."""
+    """Write the images; the path of each."""
     paths = {}
     for split, names in SPLITS.items():
         for name in names:
@@ -64,7 +64,7 @@ def coco(root: Path) -> None:
 
 
 def coco_official_order(root: Path) -> None:
-    """Keys in the order of COCO's own files, the categories at the end; pictures in images/train."""
+    """Keys in the order of COCO's own files, the categories at the end; images in images/train."""
     pictures(root)
     for split in SPLITS:
         page = coco_page(split)
@@ -73,7 +73,7 @@ def coco_official_order(root: Path) -> None:
 
 
 def roboflow_coco(root: Path) -> None:
-    """train/_annotations.coco.json beside the pictures, with the category that only groups others."""
+    """train/_annotations.coco.json beside the images, with the category that only groups others."""
     pictures(root, "{split}")
     (root / "val").rename(root / "valid")
     for split, folder in (("train", "train"), ("val", "valid")):
@@ -121,7 +121,7 @@ def voc_pairs(root: Path) -> None:
 
 
 def voc_folders(root: Path) -> None:
-    """train and validation, pictures in a folder for each class, upper case."""
+    """train and validation, images in a folder for each class, upper case."""
     pictures(root, "{split}/IMAGES/any")
     for split, names in SPLITS.items():
         (root / split / "ANNOTATIONS").mkdir()
@@ -161,7 +161,7 @@ def roboflow_yolo(root: Path) -> None:
 
 
 def yolo_lists(root: Path) -> None:
-    """Lists of pictures, and names with gaps."""
+    """Lists of images, and names with gaps."""
     paths = pictures(root)
     _yolo_labels(root, "labels/{split}", first=5)
     for split, names in SPLITS.items():
@@ -170,14 +170,14 @@ def yolo_lists(root: Path) -> None:
 
 
 def yolo_bare(root: Path) -> None:
-    """No YAML file: names in classes.txt, labels beside the pictures."""
+    """No YAML file: names in classes.txt, labels beside the images."""
     pictures(root, "{split}")
     _yolo_labels(root, "{split}")
     (root / "classes.txt").write_text("cat\ndog\n")
 
 
 def labelme(root: Path) -> None:
-    """A JSON file beside each picture; one object a rectangle from its lower right corner, the others polygons."""
+    """A JSON file beside each image; one object a rectangle from its lower right corner, the others polygons."""
     pictures(root, "{split}")
     for split, names in SPLITS.items():
         for name in names:
@@ -232,7 +232,7 @@ FORMS: dict[Callable[[Path], None], str] = {
 
 
 def maps(root: Path) -> np.ndarray:
-    """images/train and masks/train with maps of 16 bits; the map of picture 0: a square, an L, and a far number."""
+    """images/train and masks/train with maps of 16 bits; the map of image 0: a square, an L, and a far number."""
     pictures(root)
     found = np.zeros((HEIGHT, WIDTH), np.uint16)
     found[2:10, 3:9], found[15:28, 20:24], found[24:28, 20:36], found[5:7, 30:33] = 1, 2, 2, 4000

@@ -153,7 +153,7 @@ def test_image_list_that_tells_splits(tmp_path: Path) -> None:
     assert ImageList(plain, split="val", ratios=ratios).paths == val.paths
     with pytest.raises(ConfigError, match="no split"):
         ImageList(file, ratios=ratios)
-    with pytest.raises(DataError, match="no pictures for split 'dev', only test, train"):
+    with pytest.raises(DataError, match="no images for split 'dev', only test, train"):
         ImageList(file, split="dev")
     with pytest.raises(DataError, match="its lines name no splits"):
         ImageList(plain, split="val")

@@ -31,7 +31,7 @@ def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 def boxes_of(data: DetectionFolder) -> dict[str, list[tuple[Any, ...]]]:
-    """By the picture's name: (class, x1, y1, x2, y2) of each object."""
+    """By the image's name: (class, x1, y1, x2, y2) of each object."""
     found = {}
     for i in range(len(data)):
         sample = data.annotation(i)
@@ -293,7 +293,7 @@ def test_digits_stand_in_for_data_that_is_not_there(split: str | None, tmp_path:
             assert abs(np.flatnonzero(mask.any(axis=0))[-1] + 1 - box[2]) <= 1
 
 
-# -- sizes of pictures -------------------------------------------------------------------------------------------------
+# -- sizes of images -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("ending", [".jpg", ".png", ".bmp", ".webp"])
 def test_sizes_from_headers(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{ending}"
@@ -369,7 +369,7 @@ def raised(data: DetectionFolder) -> Callable[[int], DataFault]:
 
 def test_it_is_loaded_and_broken_pictures_are_skipped(tmp_path: Path) -> None:
     objects.yolo(tmp_path)
-    (tmp_path / "images/train/1.png").write_bytes(b"no picture")
+    (tmp_path / "images/train/1.png").write_bytes(b"no image")
     data = DetectionFolder(tmp_path, split="train")
     with pytest.raises(DataError, match=r"1\.png"):
         data.annotation(1)
@@ -475,7 +475,7 @@ BROKEN = {
     "labelme_lost_point": (_labelme(shape_type="point", points=[[1, 2]], group_id=5), "belong to no rectangle"),
     "csv_word": (_text("train.csv", HEAD + "0.png,1,x,3,4,cat\n", objects.csv), r"train\.csv:2: 'x' is no coordinate"),
     "csv_nan": (_text("train.csv", HEAD + "0.png,1,nan,3,4,cat\n", objects.csv), r"train\.csv:2: 'nan'"),
-    "csv_picture": (_text("train.csv", HEAD + "no.png,1,2,3,4,cat\n", objects.csv), "'no.png' is not there"),
+    "csv_image": (_text("train.csv", HEAD + "no.png,1,2,3,4,cat\n", objects.csv), "'no.png' is not there"),
     "csv_climbs": (_text("train.csv", HEAD + "../../0.png,1,2,3,4,cat\n", objects.csv), "leads out of"),
     "csv_class": (_text("train.csv", HEAD + "0.png,1,2,3,4,\n", objects.csv), r"train\.csv:2: it has no class"),
     "nothing": (objects.pictures, "annotations in a form that is known not found among 4 files"),

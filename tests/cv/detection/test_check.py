@@ -23,7 +23,7 @@ H, W = 60, 80
 
 
 class Few(Dataset):
-    """Pictures of smooth noise with twelve objects of each of two classes."""
+    """Images of smooth noise with twelve objects of each of two classes."""
 
     classes = ("cat", "dog")
 
@@ -69,7 +69,7 @@ POINTS = np.array([[[5, 5, 2], [-20, 5, 0]], [[40, 20, 2], [95, 20, 1]]], np.flo
     ("changes", "words", "severity"),
     [
         ({"boxes": boxes(GOOD, [35, 10, 83, 50])}, r"object 1: the box \(35, 10, 83, 50\) reaches beyond", "warning"),
-        ({"boxes": boxes(GOOD, [90, 10, 99, 50])}, r"lies outside: the picture has 80 x 60 pixels", "error"),
+        ({"boxes": boxes(GOOD, [90, 10, 99, 50])}, r"lies outside: the image has 80 x 60 pixels", "error"),
         ({"boxes": boxes(GOOD, [70, 10, 35, 50])}, r"\(70, 10, 35, 50\) ends before it begins", "error"),
         ({"boxes": boxes(GOOD, [35, 10, 35, 50])}, "has no area", "error"),
         ({"boxes": boxes(GOOD, [35, 10, np.nan, 50])}, "is no box", "error"),
@@ -80,7 +80,7 @@ POINTS = np.array([[[5, 5, 2], [-20, 5, 0]], [[40, 20, 2], [95, 20, 1]]], np.flo
         ({"masks": masks((2, 3, 30, 40), (0, 0, 0, 0))}, "object 1: its mask has no pixels", "error"),
         ({"masks": masks((2, 3, 30, 40), (0, 0, 30, 20))}, "its mask lies within", "warning"),
         ({"keypoints": POINTS}, r"object 1: keypoint 1 \(95, 20\) is outside", "warning"),
-        ({"boxes": boxes().reshape(0, 4), "labels": np.zeros(0, int)}, r"1 of 12 pictures \(8%\) have no", "warning"),
+        ({"boxes": boxes().reshape(0, 4), "labels": np.zeros(0, int)}, r"1 of 12 images \(8%\) have no", "warning"),
     ],
 )  # fmt: skip
 def test_a_fault_of_a_sample(changes: dict[str, Any], words: str, severity: str) -> None:
@@ -133,13 +133,13 @@ def test_the_same_picture_in_two_splits() -> None:
     val.images[4] = cv2.resize(cv2.imdecode(coded, cv2.IMREAD_COLOR), (W * 2, H * 2))
     val.boxes[4] = val.boxes[4] * 2
     same, alike = check_boxes({"train": train, "val": val})
-    assert (same.index, same.severity, "the same picture is in train: 5.png" in str(same)) == (2, "error", True)
+    assert (same.index, same.severity, "the same image is in train: 5.png" in str(same)) == (2, "error", True)
     assert (alike.index, alike.severity) == (4, "warning")
-    assert "looks like a picture in train: 7.png" in str(alike)
+    assert "looks like an image in train: 7.png" in str(alike)
 
 
 def test_look_alikes() -> None:
-    """Every picture is found again after JPEG and resizing, none is taken for another; flat ones are like no other."""
+    """Every image is found again after JPEG and resizing, none is taken for another; flat ones are like no other."""
     rng = np.random.default_rng(0)
     photos = [photo(rng, int(rng.integers(60, 200)), int(rng.integers(60, 200))) for _ in range(200)]
     again = []

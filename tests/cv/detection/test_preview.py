@@ -51,7 +51,7 @@ def rectangles(html: str) -> list[list[float]]:
 
 
 def test_objects_move_with_their_pictures(root: Path) -> None:
-    """A picture of 40 x 30 with a box at (4, 6) to (20, 24): mirrored, then in a square of 64."""
+    """An image of 40 x 30 with a box at (4, 6) to (20, 24): mirrored, then in a square of 64."""
     page = preview(from_dict(recipe(root, {"name": "RandomHorizontalFlip", "p": 1.0})), samples=1, versions=1)
     assert [each.title for each in page.sections] == ["Samples", "Classes"]
     html = page.sections[0].html

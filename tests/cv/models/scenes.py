@@ -1,4 +1,4 @@
-"""Small pictures of coloured rectangles, and what is where in them."""
+"""Small images of coloured rectangles, and what is where in them."""
 
 from __future__ import annotations
 

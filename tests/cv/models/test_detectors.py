@@ -178,7 +178,7 @@ def test_focus_reads_blocks_of_pixels() -> None:
     np.testing.assert_allclose(found.data, theirs.data, atol=1e-10)
 
 
-#: steps and learning rates in which the least variants learn eight pictures
+#: steps and learning rates in which the least variants learn eight images
 LEARN = [("yolox_nano", 0.01), ("picodet_xs", 0.005), ("ppyoloe_plus_s", 0.003), ("yolov3_tiny", 0.002)]
 
 

@@ -40,7 +40,7 @@ def test_shifted_windows_see_only_neighbours(size: tuple[int, int], shift: tuple
 
 
 def reference(net: WindowAttention, x: np.ndarray) -> np.ndarray:
-    """Window attention of one picture [H, W, C], place by place, sizes whole windows."""
+    """Window attention of one image [H, W, C], place by place, sizes whole windows."""
     height, width, dim = x.shape
     w, shift, heads = net.window, net.shift, net.heads
     qkv = (x @ net.qkv.weight.data + net.qkv.bias.data).reshape(height, width, 3, heads, dim // heads)
@@ -76,7 +76,7 @@ def test_window_attention_place_by_place(shift: bool) -> None:
 
 def test_sizes_are_filled_up_to_whole_windows() -> None:
     assert tiny()(pdl.randn((2, 20, 28, 3))).shape == (2, 3)  # 5 x 7 places, then 3 x 4
-    with pytest.raises(ShapeError, match="pictures are 21 x 28; sizes must be multiples of patch=4"):
+    with pytest.raises(ShapeError, match="images are 21 x 28; sizes must be multiples of patch=4"):
         tiny()(pdl.zeros((1, 21, 28, 3)))
 
 

@@ -45,7 +45,7 @@ def test_outputs_equal_torch_s(tmp_path: Path) -> None:
 def difference(file: Path) -> float:
     """Largest difference from torch's output, of the largest output; the weights pass through the family's `remap`."""
     data = np.load(file)
-    assert np.ptp(data["y"], axis=0).max() > 1e-3 * np.abs(data["y"]).max(), "the answer does not depend on the picture"
+    assert np.ptp(data["y"], axis=0).max() > 1e-3 * np.abs(data["y"]).max(), "the answer does not depend on the image"
     with nn.init.skipped():
         net = make(file.stem).eval()
     state = {name.removeprefix("state/"): data[name] for name in data.files if name.startswith("state/")}

@@ -93,7 +93,7 @@ def test_positions_that_are_no_square_are_refused(tmp_path: Path) -> None:
 
 
 def test_sizes_that_do_not_fit() -> None:
-    with pytest.raises(ShapeError, match="built for image_size=16, the pictures are 20 x 16"):
+    with pytest.raises(ShapeError, match="built for image_size=16, the images are 20 x 16"):
         tiny()(pdl.zeros((1, 20, 16, 3)))
     with pytest.raises(ShapeError, match="image_size=18 is no multiple of patch=4"):
         tiny(image_size=18)

@@ -55,10 +55,10 @@ def _built(value: Any) -> Any:
 
 
 def small(name: str) -> tuple[nn.Module, int]:
-    """A variant for pictures of two channels and three classes, and their side.
+    """A variant for images of two channels and three classes, and their side.
 
     It is not as it was born, when half of a net may pass for another: scales and shifts are random, and the running
-    statistics are those of a batch, so that what the picture shows reaches the end. Norms are shifted so far that most
+    statistics are those of a batch, so that what the image shows reaches the end. Norms are shifted so far that most
     rectifiers let everything pass: a deep random net would else make a hundred of one rounding error.
     """
     fact = FACTS[name][1]
@@ -184,7 +184,7 @@ def test_forward_backward_and_state(name: str) -> None:
     other.load_state_dict(net.state_dict())
     with pdl.no_grad():
         mine, theirs = net.eval()(pdl.tensor(x)).data, other.eval()(pdl.tensor(x)).data
-    assert np.ptp(mine, axis=0).max() > 1e-3 * np.abs(mine).max(), "the answer does not depend on the picture"
+    assert np.ptp(mine, axis=0).max() > 1e-3 * np.abs(mine).max(), "the answer does not depend on the image"
     np.testing.assert_array_equal(mine, theirs)
 
 

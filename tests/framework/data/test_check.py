@@ -29,7 +29,7 @@ def test_sound_data_has_no_faults_and_progress_is_told() -> None:
 def test_leak_names_both() -> None:
     found = one(check({"train": images(6), "val": images(2, 5), "test": images(2, 9)}))
     assert (found.split, found.index) == ("val", 0)
-    assert "same picture is in train: train index 5" in found.what
+    assert "same image is in train: train index 5" in found.what
 
 
 def test_many_faults_are_shortened() -> None:

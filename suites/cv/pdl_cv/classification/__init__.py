@@ -1,4 +1,4 @@
-"""Image classification: one class for each picture."""
+"""Image classification: one class for each image."""
 
 from pdl_cv.classification.task import Classification
 

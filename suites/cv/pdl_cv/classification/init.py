@@ -15,7 +15,7 @@ from pdl.errors import DataError, UsageError
 from pdl.hub import obtainable
 from pdl_cv.data.folder import SPLIT_FOLDERS, ImageFolder
 
-LOOKED_AT = 64  # pictures whose size and colours are looked at
+LOOKED_AT = 64  # images whose size and colours are looked at
 SMALL = 48  # pixels: up to here images are small
 MANY = 20  # classes: more of them are learned at three times the rate
 SPLITS = ("train", "val", "test")

@@ -138,26 +138,26 @@ def _read_archive(path: Path, partial: bool) -> Arrays:
     """Both splits out of a tar, as {train_images, train_labels, test_images, test_labels}."""
     binary = {name for names in BATCHES.values() for name in names}
     records: Arrays = {}
-    pictures: list[tuple[str, bytes]] = []
+    members: list[tuple[str, bytes]] = []
     for name, data in read_tar(path, lambda n: PurePosixPath(n).name in binary or n.lower().endswith(EXTENSIONS)):
         if PurePosixPath(name).name in binary:
             records[PurePosixPath(name).name] = _records(path / name, data, partial)
         else:
-            pictures.append((name, data))
+            members.append((name, data))
     missing = sorted(binary - set(records))
     if records and missing:
         raise fault(path, f"the archive has no {missing[0]}", f"fetch it again: pdl data get {PUBLIC}")
     out: Arrays = {}
     for split in COUNTS:
-        images, labels = _batches(split, records) if records else _pictures(path, split, pictures)
+        images, labels = _batches(split, records) if records else _images(path, split, members)
         out |= {f"{split}_images": images, f"{split}_labels": labels}
     return out
 
 
-def _pictures(path: Path, split: str, pictures: Iterable[tuple[str, bytes]]) -> tuple[np.ndarray, np.ndarray]:
+def _images(path: Path, split: str, members: Iterable[tuple[str, bytes]]) -> tuple[np.ndarray, np.ndarray]:
     """The members .../<split>/<class>/<file>, sorted by name."""
     chosen: list[tuple[str, bytes | None, int]] = []
-    for name, data in sorted(pictures, key=lambda item: item[0]):
+    for name, data in sorted(members, key=lambda item: item[0]):
         parts = PurePosixPath(name).parts
         if len(parts) < 3 or parts[-3] != split:
             continue
@@ -171,10 +171,10 @@ def _pictures(path: Path, split: str, pictures: Iterable[tuple[str, bytes]]) -> 
     return _stack(path, chosen)
 
 
-def _stack(source: Path, pictures: Iterable[tuple[str, bytes | None, int]]) -> tuple[np.ndarray, np.ndarray]:
+def _stack(source: Path, members: Iterable[tuple[str, bytes | None, int]]) -> tuple[np.ndarray, np.ndarray]:
     """Decode (path, content or None to read it, label) into arrays."""
     images, labels = [], []
-    for index, (path, data, label) in enumerate(pictures):
+    for index, (path, data, label) in enumerate(members):
         try:
             image = decode_image(read_bytes(path) if data is None else data, path=path, index=index)
         except OSError as error:
@@ -182,7 +182,7 @@ def _stack(source: Path, pictures: Iterable[tuple[str, bytes | None, int]]) -> t
         if image.shape != (32, 32, 3):
             raise fault(
                 path,
-                f"a picture of {image.shape[1]} x {image.shape[0]} pixels where CIFAR-10 has 32 x 32",
+                f"an image of {image.shape[1]} x {image.shape[0]} pixels where CIFAR-10 has 32 x 32",
                 "remove it, or use ImageFolder",
                 index=index,
             )

@@ -1,4 +1,4 @@
-"""People's own pictures with boxes, instance masks and keypoints, in any of the usual formats."""
+"""People's own images with boxes, instance masks and keypoints, in any of the usual formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pdl_cv.data.boxes.tree import Layout, Tree
 
 
 class DetectionFolder(Dataset):
-    """Pictures with the objects in them: COCO JSON, Pascal VOC XML, YOLO text files, LabelMe JSON, CSV, or instance
+    """Images with the objects in them: COCO JSON, Pascal VOC XML, YOLO text files, LabelMe JSON, CSV, or instance
     masks as PNG (`pdl_cv.data.boxes` has a module for each).
 
     Sample i is {"image": uint8 [H, W, C], "boxes": float32 [n, 4], "labels": int64 [n]}: boxes are x1, y1, x2, y2 in
@@ -34,7 +34,7 @@ class DetectionFolder(Dataset):
     also "crowd" and "difficult" (bool [n]) and "area" (float32 [n], pixels). With
     keypoints, "flip_pairs" (int64 [k, 2]) are those that change places when the image is mirrored.
 
-    root       the folder with pictures and annotations, or one file of annotations among its pictures (COCO, CSV, the
+    root       the folder with images and annotations, or one file of annotations among its images (COCO, CSV, the
                YAML file of YOLO); a relative one is also looked for under PDL_DATA
     split      train, val or test where the data has splits, by files, folders or lists of names, or where `ratios` name
                it; None: all there is
@@ -82,7 +82,7 @@ class DetectionFolder(Dataset):
             table = table.of_images(np.flatnonzero(np.diff(table.starts)))
         if not len(table):
             tree.require_some()
-            raise fault(tree.given, f"no pictures for split {split!r}", "add pictures, or choose other ratios")
+            raise fault(tree.given, f"no images for split {split!r}", "add images, or choose other ratios")
         _check_wanted(table, masks, keypoints)
         self.table, self.classes, self.faults = table, table.classes, tree.faults
 
@@ -90,7 +90,7 @@ class DetectionFolder(Dataset):
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         names = list(settings.get("classes") or ("zero", "one", "two"))
         standin.write_objects(folder, names, splits=settings.get("split") is not None)
-        return StandIn({"root": str(folder), "format": "coco"}, "digits in pictures, with boxes, outlines and corners")
+        return StandIn({"root": str(folder), "format": "coco"}, "digits in images, with boxes, outlines and corners")
 
     @property
     def root(self) -> Path:
@@ -109,7 +109,7 @@ class DetectionFolder(Dataset):
 
     @property
     def flip_pairs(self) -> tuple[tuple[int, int], ...]:
-        """The pairs of keypoints (from 0) that change places when the picture is mirrored."""
+        """The pairs of keypoints (from 0) that change places when the image is mirrored."""
         return self.table.skeleton.flips if self.table.skeleton else ()
 
     @property

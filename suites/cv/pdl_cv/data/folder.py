@@ -31,8 +31,8 @@ class ImageFolder(ImageFiles):
     ratios      such as {train: 0.8, val: 0.1, test: 0.1}: every class is cut at these shares, in the order of a hash of
                 the files' paths and `seed`; give all splits the same ratios
     classes     the class list; by default the folders of train (or of the only level), sorted by name
-    extensions  which files are pictures, lower case
-    allow_empty  accept classes without pictures
+    extensions  which files are images, lower case
+    allow_empty  accept classes without images
     All else is as in `ImageFiles`.
     """
 
@@ -60,8 +60,8 @@ class ImageFolder(ImageFiles):
         if not paths:
             raise fault(
                 base,
-                f"no pictures for split {split!r} (files ending in {', '.join(self.extensions)})",
-                "add pictures, or choose other ratios or extensions",
+                f"no images for split {split!r} (files ending in {', '.join(self.extensions)})",
+                "add images, or choose other ratios or extensions",
             )
         super().__init__(base, paths, labels.tolist(), names, seed=seed, **options)
 
@@ -73,7 +73,7 @@ class ImageFolder(ImageFiles):
         standin.write_folders(
             folder, names, splits=settings.get("split") is not None, gray=settings.get("mode") == "gray"
         )
-        return StandIn({"root": str(folder), **standin.whole(settings)}, "digits as folders of pictures")
+        return StandIn({"root": str(folder), **standin.whole(settings)}, "digits as folders of images")
 
     def _base(self, top: Path, split: str | None, ratios: Mapping[str, float] | None) -> tuple[Path, bool]:
         """The folder that holds the class folders, and whether the split is cut out of it by ratio."""
@@ -120,7 +120,7 @@ class ImageFolder(ImageFiles):
                 others = sum(1 for _ in _files(base, name))
                 raise fault(
                     base / name,
-                    f"class {name!r} has no pictures ({others} files, none ending in {', '.join(self.extensions)})",
+                    f"class {name!r} has no images ({others} files, none ending in {', '.join(self.extensions)})",
                     "add some, remove the folder, or set allow_empty=true",
                 )
             paths += found
@@ -145,7 +145,7 @@ def _folders(base: Path) -> list[str]:
 def _classes(base: Path) -> list[str]:
     names = _folders(base)
     if not names:
-        raise fault(base, "holds no class folders", "make a folder for each class and put its pictures there")
+        raise fault(base, "holds no class folders", "make a folder for each class and put its images there")
     return names
 
 

@@ -21,7 +21,7 @@ MAX_BYTES = 1 << 30
 
 
 class Entry(NamedTuple):
-    """A line of the list: its number, a picture, the picture's label and its split ("": the line names none)."""
+    """A line of the list: its number, an image, the image's label and its split ("": the line names none)."""
 
     line: int
     path: str
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 class ImageList(ImageFiles):
-    """Pictures and labels from a text file: a line for each, `path<TAB>label` or `path label`, or, where the list also
+    """Images and labels from a text file: a line for each, `path<TAB>label` or `path label`, or, where the list also
     tells the splits, `path<TAB>label<TAB>split`; empty lines are skipped.
 
     file     the list, UTF-8; a relative one is also looked for under PDL_DATA
@@ -61,7 +61,7 @@ class ImageList(ImageFiles):
         lines = enumerate(_read_lines(self.file), 1)
         entries = [_entry(self.file, number, line) for number, line in lines if line.strip()]
         if not entries:
-            raise fault(self.file, "the list is empty", "write a line `path label` for each picture")
+            raise fault(self.file, "the list is empty", "write a line `path label` for each image")
         found = _classes([entry.label for entry in entries]) if names is None else names
         known = [str(name) for name in found if str(name).strip()]
         index = {name: i for i, name in enumerate(known)}
@@ -77,7 +77,7 @@ class ImageList(ImageFiles):
         if isinstance(names, str) or len(names) > standin.CLASSES:
             return None
         file = standin.write_list(folder, list(names), splits=settings.get("split") is not None)
-        return StandIn({"file": str(file), "root": None, **standin.whole(settings)}, "digits as pictures in a list")
+        return StandIn({"file": str(file), "root": None, **standin.whole(settings)}, "digits as images in a list")
 
     def __getitem__(self, index: int) -> Sample:
         try:
@@ -139,7 +139,7 @@ def _rows(
     else:
         rows = np.flatnonzero(told == split)
     if not len(rows):
-        what = f"has no pictures for split {split!r}, only {', '.join(have)}" if have else "its lines name no splits"
+        what = f"has no images for split {split!r}, only {', '.join(have)}" if have else "its lines name no splits"
         raise fault(file, what, f"cut it: give every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
     return rows
 

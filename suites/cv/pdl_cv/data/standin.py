@@ -16,9 +16,9 @@ from pdl.data import Few
 from pdl_cv.data.digits import Digits
 
 COUNTS = {"train": 1000, "val": 150, "test": 300}
-PICTURES = 300  # files of a split of folders
+IMAGES = 300  # files of a split of folders
 CLASSES = 10
-SCENES = {"train": 64, "val": 24, "test": 24}  # pictures of a split with objects
+SCENES = {"train": 64, "val": 24, "test": 24}  # images of a split with objects
 CORNERS = ["left_top", "right_top", "left_bottom", "right_bottom"]
 
 
@@ -47,20 +47,20 @@ def write_folders(folder: Path, names: Sequence[str], *, splits: bool, gray: boo
     import cv2
 
     for split in COUNTS:
-        images, labels = digits(split, PICTURES)
+        images, labels = digits(split, IMAGES)
         for number, (image, label) in enumerate(zip(images, labels, strict=True)):
             if label >= len(names):
                 continue
             side = (72, 96, 128)[number % 3]
             large = enlarged(image[None], side)
-            picture = large[0] if gray else coloured(large, labels[number : number + 1])[0, ..., ::-1]
+            shown = large[0] if gray else coloured(large, labels[number : number + 1])[0, ..., ::-1]
             file = folder / (split if splits else "") / names[label] / f"{split}-{number}.{('png', 'jpg')[number % 2]}"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(cv2.imencode(file.suffix, picture)[1].tobytes())
+            file.write_bytes(cv2.imencode(file.suffix, shown)[1].tobytes())
 
 
 def write_list(folder: Path, names: Sequence[str], *, splits: bool) -> Path:
-    """The pictures of `write_folders` in a list of their paths, labels and, with `splits`, splits; the list's path."""
+    """The images of `write_folders` in a list of their paths, labels and, with `splits`, splits; the list's path."""
     write_folders(folder, names, splits=splits, gray=False)
     lines = []
     for file in sorted(path.relative_to(folder) for path in folder.rglob("*") if path.suffix in {".png", ".jpg"}):
@@ -70,7 +70,7 @@ def write_list(folder: Path, names: Sequence[str], *, splits: bool) -> Path:
 
 
 def write_objects(folder: Path, names: Sequence[str], *, splits: bool) -> None:
-    """Pictures with up to four digits, in COCO's form: boxes, outlines, and the corners of the boxes as keypoints. An
+    """Images with up to four digits, in COCO's form: boxes, outlines, and the corners of the boxes as keypoints. An
     object of class k is a digit k (of k modulo 10). In images/<split> and <split>.json, or all in all.json.
     """
     import cv2

@@ -16,8 +16,8 @@ from pdl_cv.data.boxes.formats import WHAT, layout
 from pdl_cv.data.boxes.tree import Tree
 from pdl_cv.data.detection import DetectionFolder
 
-LOOKED_AT = 64  # pictures whose size is looked at
-SMALLEST = 256  # pixels: small pictures are enlarged to it, so that the maps of nets have cells for their objects
+LOOKED_AT = 64  # images whose size is looked at
+SMALLEST = 256  # pixels: small images are enlarged to it, so that the maps of nets have cells for their objects
 SHOWN = 20  # classes that are listed
 CUT = {"train": 0.8, "val": 0.1, "test": 0.1}
 ROOT = '"${data.train.root}"'
@@ -27,8 +27,8 @@ ROOT = '"${data.train.root}"'
 class Survey:
     """The splits of a data set of objects; those in `ratios` are cut, from train or from all there is.
 
-    height, width  the medians of pictures' sides
-    span           the median of objects' sizes, the roots of their areas, through the longer side of the picture
+    height, width  the medians of images' sides
+    span           the median of objects' sizes, the roots of their areas, through the longer side of the image
     """
 
     root: Path
@@ -45,7 +45,7 @@ class Survey:
 
     def found(self) -> Iterator[str]:
         """What there is, in lines of text."""
-        sizes = [f"{len(part)} pictures of {name}{' (cut)' if name in self.ratios else ''}"
+        sizes = [f"{len(part)} images of {name}{' (cut)' if name in self.ratios else ''}"
                  for name, part in self.parts.items()]  # fmt: skip
         yield f"{WHAT[self.train.format]}: {', '.join(sizes)}; mostly about {self.width} x {self.height} pixels."
         counts = np.sum([part.counts for part in self.parts.values()], axis=0)
@@ -75,8 +75,8 @@ def survey(data: Path, *, masks: bool = False, keypoints: bool = False) -> Surve
     train = parts["train"]
     if not len(train.table.boxes):
         raise DataError(
-            f"{data}: read as {WHAT[form]}, no objects are marked in {len(train)} pictures for training; give the "
-            "folder that holds pictures and their annotations, as labels/a/1.txt beside images/a/1.jpg"
+            f"{data}: read as {WHAT[form]}, no objects are marked in {len(train)} images for training; give the "
+            "folder that holds images and their annotations, as labels/a/1.txt beside images/a/1.jpg"
         )
     height, width, span = _sizes(train)
     return Survey(data.resolve(), parts, ratios, height, width, span)
@@ -100,14 +100,14 @@ def _sizes(train: DetectionFolder) -> tuple[int, int, float]:
         sides.append((height, width))
         spans.append(np.sqrt(np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1)) / max(height, width))
     if not sides:
-        raise DataError(f"{train.root}: none of the pictures looked at can be read; see pdl check")
+        raise DataError(f"{train.root}: none of the images looked at can be read; see pdl check")
     height, width = np.median(sides, axis=0).astype(int).tolist()
     every = np.concatenate(spans)
     return height, width, float(np.median(every)) if len(every) else 0.0
 
 
 def input_side(found: Survey, usual: int, least: int) -> int:
-    """The side of a net's input, a multiple of 32: `usual`, where pictures are smaller as large as they are, but
+    """The side of a net's input, a multiple of 32: `usual`, where images are smaller as large as they are, but
     SMALLEST at least; and half as much again where the median object would have fewer than `least` pixels a side."""
     own = -(-max(found.height, found.width) // 32) * 32
     side = max(min(own, usual), SMALLEST)

@@ -1,4 +1,4 @@
-"""Look data sets of objects over before training: boxes, masks, keypoints, classes, and pictures in two splits."""
+"""Look data sets of objects over before training: boxes, masks, keypoints, classes, and images in two splits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Seen:
 
     thumbnails: dict[int, Array] = field(default_factory=dict)
     objects: dict[int, Array] = field(default_factory=dict)  # labels
-    sides: dict[int, Array] = field(default_factory=dict)  # of boxes, as shares of the longer side of the picture
+    sides: dict[int, Array] = field(default_factory=dict)  # of boxes, as shares of the longer side of the image
 
 
 def check_recipe(recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
@@ -59,12 +59,12 @@ def check_boxes(
 ) -> list[Fault]:
     """Read every sample of the named data sets (train, val, test) and return the faults found.
 
-    of boxes       outside of the picture, without area, corners exchanged, labels beyond the class list, the same box
+    of boxes       outside of the image, without area, corners exchanged, labels beyond the class list, the same box
                    twice
-    of masks       of another size than the picture, empty, elsewhere than their box; of keypoints: outside
-    of a split     pictures without objects, classes without objects or with almost none, a class list that is COCO's
+    of masks       of another size than the image, empty, elsewhere than their box; of keypoints: outside
+    of a split     images without objects, classes without objects or with almost none, a class list that is COCO's
                    own with most of it unused, boxes that are too small for the net
-    of two splits  the same picture in both, also re-encoded or resized (warnings, as neighbouring frames of a video
+    of two splits  the same image in both, also re-encoded or resized (warnings, as neighbouring frames of a video
                    look the same)
     and            what `pdl.data.check` finds in all data sets
 
@@ -144,7 +144,7 @@ def _box_findings(boxes: Array, height: int, width: int) -> Any:
     over = finite & np.any((boxes[:, :2] < -OFF) | (boxes[:, 2:] > frame + OFF), axis=1)
     for k in range(len(boxes)):
         said = f"the box {_shown(boxes[k])}"
-        picture = f"the picture has {width} x {height} pixels"
+        extent = f"the image has {width} x {height} pixels"
         if not finite[k]:
             yield "finite", k, f"{said} is no box", "correct its coordinates", "error"
         elif swapped[k]:
@@ -152,10 +152,10 @@ def _box_findings(boxes: Array, height: int, width: int) -> Any:
         elif flat[k]:
             yield "area", k, f"{said} has no area", "draw it again, or remove it", "error"
         elif gone[k]:
-            what = f"{said} lies outside: {picture}"
+            what = f"{said} lies outside: {extent}"
             yield "gone", k, what, "correct it; are its coordinates those of another size?", "error"
         elif over[k]:
-            yield "outside", k, f"{said} reaches beyond the edge: {picture}", "cut it at the edge", "warning"
+            yield "outside", k, f"{said} reaches beyond the edge: {extent}", "cut it at the edge", "warning"
     return finite & ~swapped & ~flat & ~gone
 
 
@@ -176,8 +176,8 @@ def _shown(numbers: Array) -> str:
 def _mask_findings(masks: Array, boxes: Array, whole: Array, height: int, width: int) -> Iterator[Finding]:
     if masks.shape[1:] != (height, width) or len(masks) != len(boxes):
         expected = (len(boxes), height, width)
-        what = f"masks of shape {masks.shape}, {expected} (objects, rows, columns of the picture) are expected"
-        yield "mask size", None, what, "give each object a mask of the picture's size", "error"
+        what = f"masks of shape {masks.shape}, {expected} (objects, rows, columns of the image) are expected"
+        yield "mask size", None, what, "give each object a mask of the image's size", "error"
         return
     columns, rows = np.asarray(masks.any(axis=1)), np.asarray(masks.any(axis=2))
     for k in range(len(masks)):
@@ -197,7 +197,7 @@ def _point_findings(points: Array, height: int, width: int) -> Iterator[Finding]
     beyond = known & ((points[..., :2] < -OFF) | (points[..., :2] > np.array([width, height]) + OFF)).any(axis=-1)
     for k in np.flatnonzero(beyond.any(axis=1)).tolist():
         p = int(beyond[k].argmax())
-        what = f"keypoint {p} {_shown(points[k, p, :2])} is outside, the picture has {width} x {height} pixels"
+        what = f"keypoint {p} {_shown(points[k, p, :2])} is outside, the image has {width} x {height} pixels"
         yield "points", k, what, "correct it, or give it visibility 0", "warning"
 
 
@@ -235,7 +235,7 @@ def _bare(dataset: Dataset, seen: _Seen) -> Iterator[tuple[str | None, str, str,
     bare = [index for index, labels in sorted(seen.objects.items()) if not len(labels)]
     if bare:
         share = len(bare) / len(seen.objects)
-        what = f"{len(bare):,} of {len(seen.objects):,} pictures ({share:.0%}) have no objects, the first is this"
+        what = f"{len(bare):,} of {len(seen.objects):,} images ({share:.0%}) have no objects, the first is this"
         advice = "fine where there is nothing to see; otherwise label them, or leave them out (empty=false)"
         yield dataset.path_of(bare[0]), what, advice, "error" if share == 1 else "warning"
 
@@ -256,8 +256,8 @@ def _small(seen: _Seen, size: int, stride: int) -> Iterator[tuple[str | None, st
 def _alike(
     first: str, a: Dataset, seen_a: _Seen, second: str, b: Dataset, seen_b: _Seen, known: list[Fault]
 ) -> list[Fault]:
-    """Pictures that look the same, but for those that are known to be."""
-    told = {(each.split, each.index) for each in known if each.what.startswith(f"the same picture is in {first}")}
+    """Images that look the same, but for those that are known to be."""
+    told = {(each.split, each.index) for each in known if each.what.startswith(f"the same image is in {first}")}
     if not seen_a.thumbnails or not seen_b.thumbnails:
         return []
     rows_a, rows_b = list(seen_a.thumbnails), sorted(seen_b.thumbnails)
@@ -267,7 +267,7 @@ def _alike(
         index = rows_b[j]
         if (second, index) not in told:
             twin = a.path_of(rows_a[i]) or f"{first} index {rows_a[i]}"
-            what = f"looks like a picture in {first}: {twin} (they differ by {apart:.1f} of 255 gray levels)"
+            what = f"looks like an image in {first}: {twin} (they differ by {apart:.1f} of 255 gray levels)"
             advice = f"if it is the same, re-encoded or resized, or the next frame of a video, {second} measures memory"
             faults.append(Fault(b.path_of(index), index, what, advice, split=second, severity="warning"))
     return faults

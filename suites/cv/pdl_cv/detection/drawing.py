@@ -1,4 +1,4 @@
-"""Pictures with objects drawn on them, as SVG for pages: masks, boxes with names, keypoints."""
+"""Images with objects drawn on them, as SVG for pages: masks, boxes with names, keypoints."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def drawn(
     dashed: Mapping[str, Any] | None = None,
     wide: float = 16.0,
 ) -> str:
-    """An SVG of a picture uint8 [H, W, 1 or 3], made smaller where its longer side is above 320 pixels.
+    """An SVG of an image uint8 [H, W, 1 or 3], made smaller where its longer side is above 320 pixels.
 
-    objects   labels int [n] (-1: left out) and boxes [n, 4] in pixels of the picture; masks uint8 [n, H, W], keypoints
+    objects   labels int [n] (-1: left out) and boxes [n, 4] in pixels of the image; masks uint8 [n, H, W], keypoints
               [n, P, 3], scores [n] and texts (n of them, in place of names of classes) where there are some
     skeleton  pairs of keypoints that lines join
     dashed    more objects, whose boxes are dashed and have their names below
@@ -60,24 +60,24 @@ def _drawable(objects: Mapping[str, Any]) -> list[int]:
 
 
 def _inked(image: Array, objects: Mapping[str, Any], keep: Sequence[int]) -> Array:
-    """The picture with its masks mixed in, RGB."""
-    picture = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+    """The image with its masks mixed in, RGB."""
+    inked = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
     if objects.get("masks") is None or not keep:
-        return picture
-    picture = picture.copy()
+        return inked
+    inked = inked.copy()
     for k in keep:
         inside = np.asarray(objects["masks"][k]) > 0
         ink = np.array([*bytes.fromhex(_colour(objects, k)[1:])], np.float32)
-        picture[inside] = (picture[inside] * (1 - INK) + ink * INK).astype(np.uint8)
-    return picture
+        inked[inside] = (inked[inside] * (1 - INK) + ink * INK).astype(np.uint8)
+    return inked
 
 
-def _jpeg(picture: Array) -> bytes:
-    factor = SIDE / max(picture.shape[:2])
+def _jpeg(image: Array) -> bytes:
+    factor = SIDE / max(image.shape[:2])
     if factor < 1:
-        size = tuple(max(1, round(side * factor)) for side in picture.shape[1::-1])
-        picture = cv2.resize(np.ascontiguousarray(picture), size, interpolation=cv2.INTER_AREA)
-    done, data = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+        size = tuple(max(1, round(side * factor)) for side in image.shape[1::-1])
+        image = cv2.resize(np.ascontiguousarray(image), size, interpolation=cv2.INTER_AREA)
+    done, data = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
     assert done
     return data.tobytes()
 
@@ -94,8 +94,8 @@ def _object(
     dashed: bool,
     size: tuple[int, int],
 ) -> str:
-    """One object in a picture of this (height, width)."""
-    unit = max(size) / SIDE  # a pixel of the page in pixels of the picture
+    """One object in an image of this (height, width)."""
+    unit = max(size) / SIDE  # a pixel of the page in pixels of the image
     x1, y1, x2, y2 = (float(v) for v in objects["boxes"][k])
     colour, name = _colour(objects, k), classes[int(objects["labels"][k])]
     text = objects["texts"][k] if "texts" in objects else name
@@ -114,7 +114,7 @@ def _object(
 
 
 def _label(text: str, x: float, y: float, colour: str, size: tuple[int, int]) -> str:
-    """Text on a ground of the colour; (x, y) is the upper left corner, if that lets it stay in the picture."""
+    """Text on a ground of the colour; (x, y) is the upper left corner, if that lets it stay in the image."""
     unit = max(size) / SIDE
     light = np.dot([*bytes.fromhex(colour[1:])], (0.299, 0.587, 0.114)) > 140
     ink = "#000" if light else "#fff"

@@ -27,7 +27,7 @@ def write_recipe(data: Path) -> str:
     """The text of a recipe that learns the boxes in `data`, of any format that `pdl_cv.data.DetectionFolder` reads.
 
     The comment at its head says what was found. The net is PicoDet, on a MobileNetV2 with the weights of ImageNet where
-    these are here or can be fetched; the size of its input follows from pictures and objects. DataError for data that
+    these are here or can be fetched; the size of its input follows from images and objects. DataError for data that
     cannot be used.
     """
     found = survey(data)

@@ -1,4 +1,4 @@
-"""Pictures that look the same: re-encoded, resized, or neighbouring frames of a video."""
+"""Images that look the same: re-encoded, resized, or neighbouring frames of a video."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 SIDE = 16  # of thumbnails
-DIFFERENT = 8  # bits of 64 in which two pictures that look the same may differ
+DIFFERENT = 8  # bits of 64 in which two images that look the same may differ
 CLOSE = 4.0  # gray levels by which their thumbnails may differ, on average,
 SHARE = 0.15  # and as a share of their contrast
-FLAT = 2.0  # gray levels of contrast: below, pictures all look the same
+FLAT = 2.0  # gray levels of contrast: below, images all look the same
 _ROWS = 1 << 22  # pairs that are compared at once
 
 
 def thumbnail(image: Array) -> Array:
-    """The means of 16 x 16 fields of a picture uint8 [H, W, 1 or 3], gray: uint8 [256]."""
+    """The means of 16 x 16 fields of an image uint8 [H, W, 1 or 3], gray: uint8 [256]."""
     gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) if image.shape[-1] == 3 else image[..., 0]
     gray = np.ascontiguousarray(gray)
     return cv2.resize(gray, (SIDE, SIDE), interpolation=cv2.INTER_AREA).reshape(-1)

@@ -1,4 +1,4 @@
-"""Pictures with their objects as training sees them: the original, versions of it, and what evaluation sees."""
+"""Images with their objects as training sees them: the original, versions of it, and what evaluation sees."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pdl_cv.detection.drawing import drawn
 BATCHES = 1  # whole batches that are shown of a training that mixes images
 MIXED = 8  # images of each
 WIDE = 12.0  # rem of an image on the page
-NOTE = "Normalize and ToFloat are undone. Objects that a transform moves out of the picture are gone."
+NOTE = "Normalize and ToFloat are undone. Objects that a transform moves out of the image are gone."
 OBJECTS = ("boxes", "labels", "masks", "keypoints")
 
 
 class DetectionPreviewer(Previewer):
-    """Each picture as it is, as the first epochs see it and as evaluation sees it, with boxes, masks and keypoints;
+    """Each image as it is, as the first epochs see it and as evaluation sees it, with boxes, masks and keypoints;
     then whole batches where training mixes them; then how many objects each class has."""
 
     needs_model = False
@@ -53,7 +53,7 @@ class DetectionPreviewer(Previewer):
         counts = np.bincount(sample["labels"], minlength=len(self.task.classes))
         said = ", ".join(f"{counts[k]} {self.task.classes[k]}" for k in np.flatnonzero(counts)) or "no objects"
         original = figure(self._drawn(displayed(image, ()), sample), "original")
-        versions = (figure(pictures[index], name) for name, pictures in columns if index in pictures)
+        versions = (figure(drawings[index], name) for name, drawings in columns if index in drawings)
         name = f"{sample_name(dataset, index)}, {image.shape[1]} x {image.shape[0]}: {said}"
         return f"<p>{escape(name)}</p>{charts([original, *versions])}"
 
@@ -61,12 +61,12 @@ class DetectionPreviewer(Previewer):
         return drawn(image, objects, self.task.classes, skeleton=getattr(self.task, "skeleton", ()), wide=WIDE)
 
     def _seen(self, loader: DataLoader, rows: np.ndarray, epoch: int) -> dict[int, str]:
-        """Index -> the picture of an epoch."""
+        """Index -> the image of an epoch."""
         batch = loader.samples(rows, epoch)
-        pictures = self._pictures(batch, loader, len(batch["index"]))
-        return dict(zip(np.asarray(batch["index"]).tolist(), pictures, strict=True))
+        drawings = self._drawings(batch, loader, len(batch["index"]))
+        return dict(zip(np.asarray(batch["index"]).tolist(), drawings, strict=True))
 
-    def _pictures(self, batch: Batch, loader: DataLoader, count: int) -> list[str]:
+    def _drawings(self, batch: Batch, loader: DataLoader, count: int) -> list[str]:
         made = []
         for k in range(count):
             objects = {name: batch[name][k] for name in OBJECTS if name in batch}
@@ -78,13 +78,13 @@ class DetectionPreviewer(Previewer):
         if not loader.pipeline.mixers:
             return []
         made = [
-            f"<p>Batch {number} of epoch 0</p>{charts(self._pictures(batch, loader, min(MIXED, len(batch['image']))))}"
+            f"<p>Batch {number} of epoch 0</p>{charts(self._drawings(batch, loader, min(MIXED, len(batch['image']))))}"
             for number, batch in enumerate(islice(loader, BATCHES))
         ]
         return [Section("Mixed batches", "".join(made))]
 
     def _counts(self, dataset: Dataset) -> list[Section]:
-        """Objects and pictures of each class, where these are known without reading pictures."""
+        """Objects and images of each class, where these are known without reading images."""
         find = getattr(dataset, "annotation", None)
         if find is None:
             return []
@@ -94,4 +94,4 @@ class DetectionPreviewer(Previewer):
             np.add.at(counts[:, 0], labels, 1)
             counts[np.unique(labels), 1] += 1
         rows = [(name, *counts[k].tolist()) for k, name in enumerate(self.task.classes)]
-        return [Section("Classes", table(rows, head=("class", "objects", "pictures"), fold=30))]
+        return [Section("Classes", table(rows, head=("class", "objects", "images"), fold=30))]

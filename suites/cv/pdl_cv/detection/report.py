@@ -126,14 +126,14 @@ def _worst(
         if weight[image] > 0:
             own = wrong[seen.images[wrong] == image][:BOXES]
             index = metric.samples[image]
-            picture = _picture(metric, errors, own, image, dataset[index], skeleton)
+            drawing = _drawing(metric, errors, own, image, dataset[index], skeleton)
             said = f"{len(own)} wrong, {int(missed[seen.places == image].sum())} missed, {sample_name(dataset, index)}"
-            figures.append(figure(picture, said))
+            figures.append(figure(drawing, said))
     note = "Annotations are dashed, wrong detections are drawn through and named by their kind."
     return [Section("Worst images", f"<p>{escape(note)}</p>{charts(figures)}")] if figures else []
 
 
-def _picture(metric: AveragePrecision, errors: ErrorKinds, own: Array, image: int, sample: Any, skeleton: Any) -> str:
+def _drawing(metric: AveragePrecision, errors: ErrorKinds, own: Array, image: int, sample: Any, skeleton: Any) -> str:
     seen = metric.seen
     first = int(np.searchsorted(seen.images, image))
     names = list(KINDS)

@@ -140,8 +140,8 @@ def require_size(net: nn.Module, x: pdl.Tensor, least: int) -> None:
     height, width = x.shape[1:3]
     if height < least or width < least:
         raise ShapeError(
-            f"{type(net).__name__}: pictures of {height} x {width} vanish inside the net, which takes {least} x {least}"
-            " at least: enlarge them (pdl.data.transforms.Resize), or take a net for small pictures"
+            f"{type(net).__name__}: images of {height} x {width} vanish inside the net, which takes {least} x {least}"
+            " at least: enlarge them (pdl.data.transforms.Resize), or take a net for small images"
         )
 
 

@@ -50,7 +50,7 @@ SCALES: dict[str, tuple[float, float, float]] = {
 
 class SameConvNorm(ConvNorm):
     """A ConvNorm with TensorFlow's padding "SAME": ceil(n / stride) outputs; of an odd number of rows or columns to pad
-    the larger part comes after the picture.
+    the larger part comes after the image.
     """
 
     def raw(self, x: pdl.Tensor | Raw) -> Raw:
@@ -101,8 +101,8 @@ class MBConv(nn.Module):
 class EfficientNet(nn.Module):
     """x [N, H, W, in_channels] -> logits [N, num_classes].
 
-    Made for pictures of side 224, 240, 260, 300, 380, 456, 528 and 600 (b0 to b7), 224, 240, 260, 280 and 300 (lite0 to
-    lite4); others work. `stride` is that of the first convolution, 2 in the paper, 1 for pictures of about 32 pixels.
+    Made for images of side 224, 240, 260, 300, 380, 456, 528 and 600 (b0 to b7), 224, 240, 260, 280 and 300 (lite0 to
+    lite4); others work. `stride` is that of the first convolution, 2 in the paper, 1 for images of about 32 pixels.
     `tensorflow` pads as the authors' code does and takes its norms (eps 0.001), for weights that were trained there.
     `dropout` before the last layer is the paper's where it is None; the probability that a block is skipped in training
     grows from 0 at the first towards `drop_path`. `pretrained`: a name of the hub or a file.

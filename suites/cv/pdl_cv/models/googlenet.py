@@ -72,7 +72,7 @@ class GoogLeNet(nn.Module):
     `aux_logits` adds two classifiers to the middle of the net, with `dropout_aux` of their own: in training the net
     then returns `Auxiliary`, whose losses the classification task adds with the weight 0.3 of the paper; otherwise they
     are not computed. H and W are at least 15. `pretrained`: a name of the hub or a file; torchvision's weights want
-    pictures normalised by mean 0.5 and standard deviation 0.5.
+    images normalised by mean 0.5 and standard deviation 0.5.
     """
 
     head: str | tuple[str, ...] = "fc"

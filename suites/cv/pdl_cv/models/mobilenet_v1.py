@@ -22,7 +22,7 @@ class MobileNetV1(nn.Module):
     """x [N, H, W, in_channels] -> logits [N, num_classes]: a convolution and thirteen depthwise separable blocks.
 
     `width` multiplies all channels (1, 0.75, 0.5 and 0.25 in the paper); `stride` is that of the first convolution, 2
-    in the paper, 1 for pictures of about 32 pixels; `activation` is relu in the paper, relu6 in the authors' code and
+    in the paper, 1 for images of about 32 pixels; `activation` is relu in the paper, relu6 in the authors' code and
     in timm. `pretrained`: a name of the hub or a file.
     """
 

@@ -48,7 +48,7 @@ class MobileNetV2(nn.Module):
     """x [N, H, W, in_channels] -> logits [N, num_classes].
 
     `width` multiplies all channels but the last 1280, which only grow; `stride` is that of the first convolution, 2 in
-    the paper, 1 for pictures of 32 pixels. `pretrained`: a name of the hub or a file.
+    the paper, 1 for images of 32 pixels. `pretrained`: a name of the hub or a file.
     """
 
     head: ClassVar[str] = "classifier.1"

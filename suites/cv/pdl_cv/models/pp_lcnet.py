@@ -52,7 +52,7 @@ class PPLCNet(nn.Module):
     """x [N, H, W, in_channels] -> logits [N, num_classes].
 
     `width` multiplies all channels but the last 1280; `stride` is that of the first convolution, 2 in the paper, 1 for
-    pictures of about 32 pixels. `pretrained`: a name of the hub or a file.
+    images of about 32 pixels. `pretrained`: a name of the hub or a file.
     """
 
     head: ClassVar[str] = "classifier"

@@ -99,7 +99,7 @@ class RepVGGBlock(nn.Module):
 class RepVGG(nn.Module):
     """x [N, H, W, in_channels] -> logits [N, num_classes]; table 2.
 
-    `stride` is that of the first block, 2 in the paper, 1 for pictures of about 32 pixels. `pretrained`: a name of the
+    `stride` is that of the first block, 2 in the paper, 1 for images of about 32 pixels. `pretrained`: a name of the
     hub or a file.
     """
 

@@ -17,7 +17,7 @@ Width = Annotated[int, Range(1)]
 
 #: squeezed channels and half of those that come out, of the eight Fire modules
 FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))
-#: kernel and channels of the stem, the Fire modules before which the maps are halved, and the least side of a picture
+#: kernel and channels of the stem, the Fire modules before which the maps are halved, and the least side of an image
 VERSIONS: dict[str, tuple[int, int, tuple[int, ...], int]] = {
     "1_0": (7, 96, (0, 3, 7), 21),
     "1_1": (3, 64, (0, 2, 4), 17),

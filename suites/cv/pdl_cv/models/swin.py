@@ -33,8 +33,8 @@ def relative_positions(window: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def shift_mask(size: tuple[int, int], window: int, shift: tuple[int, int]) -> np.ndarray:
-    """0 where two places of a window lie together in the picture too, -100 where only the shift has brought them there:
-    float32 [windows, 1, window^2, window^2], for pictures of `size`.
+    """0 where two places of a window lie together in the image too, -100 where only the shift has brought them there:
+    float32 [windows, 1, window^2, window^2], for images of `size`.
     """
     region = np.zeros(size, np.int64)
     for axis in (0, 1):  # the parts that a roll has not moved, moved, and carried over the edge
@@ -190,7 +190,7 @@ class SwinTransformer(nn.Module):
         """x [N, H, W, C] -> logits [N, num_classes]."""
         if x.shape[1] % self.patch or x.shape[2] % self.patch:
             raise ShapeError(
-                f"SwinTransformer: the pictures are {x.shape[1]} x {x.shape[2]}; sizes must be multiples of "
+                f"SwinTransformer: the images are {x.shape[1]} x {x.shape[2]}; sizes must be multiples of "
                 f"patch={self.patch}"
             )
         return self.classifier(pdl.global_avg_pool(self.norm(self.features(x))))  # type: ignore[no-any-return]
@@ -227,7 +227,7 @@ _MLP = {"fc1": "0", "fc2": "3"}
 def remap(model: SwinTransformer, state: Mapping[str, Any]) -> dict[str, Any]:
     """A state dict (arrays by name) of torchvision, of timm or of the authors in pdl's names and layouts.
 
-    What makes the picture smaller belongs to the stage before it in the authors' code, to the next in timm.
+    What makes the image smaller belongs to the stage before it in the authors' code, to the next in timm.
     """
     before = any(name.startswith("layers.0.downsample.") for name in state)
     kept = {name: value for name, value in state.items() if name.rpartition(".")[2] not in _COMPUTED}

@@ -25,7 +25,7 @@ EPS = 1e-6
 
 
 class PatchEmbed(nn.Module):
-    """Cut the picture into squares and project each: x [N, H, W, C] -> [N, H W / patch^2, dim], row by row."""
+    """Cut the image into squares and project each: x [N, H, W, C] -> [N, H W / patch^2, dim], row by row."""
 
     def __init__(self, in_channels: int, dim: int, patch: int) -> None:
         self.dim, self.proj = dim, nn.Conv2d(in_channels, dim, patch, stride=patch)
@@ -75,14 +75,14 @@ class Block(nn.Module):
 class VisionTransformer(nn.Module):
     """x [N, image_size, image_size, in_channels] -> logits [N, num_classes].
 
-    `image_size` is what the table of positions is made for: pictures of another size are a ShapeError, and positions
+    `image_size` is what the table of positions is made for: images of another size are a ShapeError, and positions
     of another size are interpolated when weights are loaded (`adapt`). The probability that a branch is dropped in
     training grows from 0 in the first block to `drop_path` in the last. `pretrained`: a name of the hub or a file.
     """
 
     head: ClassVar[str | tuple[str, ...]] = "classifier"
     stem: ClassVar[str] = "patch_embed.proj"
-    #: learned tokens before those of the picture
+    #: learned tokens before those of the image
     tokens: ClassVar[int] = 1
 
     def __init__(
@@ -127,7 +127,7 @@ class VisionTransformer(nn.Module):
         """x [N, image_size, image_size, in_channels] -> normed tokens [N, tokens + grid^2, dim]."""
         if x.shape[1:3] != (self.image_size, self.image_size):
             raise ShapeError(
-                f"{type(self).__name__}: built for image_size={self.image_size}, the pictures are "
+                f"{type(self).__name__}: built for image_size={self.image_size}, the images are "
                 f"{x.shape[1]} x {x.shape[2]}; give model.image_size, or resize them"
             )
         patches, before = self.grid**2, self.tokens
@@ -219,8 +219,8 @@ def adapt(model: VisionTransformer, state: Mapping[str, Any]) -> tuple[Mapping[s
     if given is None or side**2 != count or side in (0, model.grid):
         return state, {}
     table = np.asarray(given, np.float32)
-    picture = pdl.tensor(table[:, tokens:].reshape(1, side, side, -1))
-    resized = pdl.resize(picture, size=(model.grid, model.grid), mode="bicubic", antialias=True)
+    image = pdl.tensor(table[:, tokens:].reshape(1, side, side, -1))
+    resized = pdl.resize(image, size=(model.grid, model.grid), mode="bicubic", antialias=True)
     flat = resized.data.reshape(1, model.grid**2, -1)
     how = f"positions interpolated from {side} x {side} to {model.grid} x {model.grid}"
     return {**state, "pos_embed": np.concatenate([table[:, :tokens], flat], axis=1)}, {"pos_embed": how}

@@ -28,9 +28,9 @@ class Fact:
                    published them
     counted_by     who says that, where it is not `source`
     norms          what the source adds to the products for every value that leaves a batch norm
-    small          side of the pictures that the tests train and export it with
-    least          side of the smallest pictures it takes, where somebody publishes it; smaller ones are refused
-    options        keywords that the tests of small pictures add: for nets made for one size, or to spare memory
+    small          side of the images that the tests train and export it with
+    least          side of the smallest images it takes, where somebody publishes it; smaller ones are refused
+    options        keywords that the tests of small images add: for nets made for one size, or to spare memory
     millions       parameters as the source prints them, where it rounds
     """
 

@@ -1,7 +1,7 @@
 """b0 to b7: torchvision, at the sizes of its weights. lite0 to lite4: timm, whose counts round to the authors' 4.7,
 5.4, 6.1, 8.2 and 13.0 M (tpu/models/official/efficientnet/lite). The authors' multiply-adds are those of TensorFlow's
 profiler, which counts norms too; three for each of their values agrees with all five. The tf_ nets differ in padding
-and norms, not in size. Pictures of 32 pixels would end as one, whose statistics over a batch of eight say too little.
+and norms, not in size. Images of 32 pixels would end as one, whose statistics over a batch of eight say too little.
 """
 
 from tests.cv.models.published import TORCHVISION, Fact

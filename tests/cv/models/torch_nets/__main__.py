@@ -4,7 +4,7 @@ torch, not with pdl's.
 python torch_nets FOLDER     writes FOLDER/<variant>.npz: random weights and statistics, an input, and torch's output
 
 Every module beside this one has NETS: variant of pdl's -> function that makes torch's, and perhaps SIZES: variant ->
-side of the pictures (64 where none is given), and perhaps CALIBRATED, if the statistics are to be those of a batch.
+side of the images (64 where none is given), and perhaps CALIBRATED, if the statistics are to be those of a batch.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from torch import nn
 
 
 def shake(net, size):
-    """Scales, shifts and statistics as some training might leave them: those of a batch, so that what a picture shows
+    """Scales, shifts and statistics as some training might leave them: those of a batch, so that what an image shows
     reaches the end; shifted so far that most rectifiers let everything pass, or deep nets would magnify rounding.
     """
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
@@ -32,7 +32,7 @@ def shake(net, size):
 
 
 def calibrate(net, size):
-    """Statistics of a batch of noise, so that what a picture shows reaches the end."""
+    """Statistics of a batch of noise, so that what an image shows reaches the end."""
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.momentum = 1.0

@@ -174,7 +174,7 @@ class _Reader:
             paths = {folder: self.tree.inside(name, folder, self.name) for folder in self._folders(name)}
             self.folder = next((folder for folder, path in paths.items() if (self.tree.root / path).is_file()), None)
             if self.folder is None:
-                near = self.tree.picture(PurePosixPath(name.replace("\\", "/")).stem, self.name)
+                near = self.tree.image(PurePosixPath(name.replace("\\", "/")).stem, self.name)
                 self.folder = "" if near is None else str(PurePosixPath(near).parent)
         if _PLAIN.fullmatch(name):  # most are, and there may be 100,000 of them
             return f"{self.folder}/{name}" if self.folder not in ("", ".") else name

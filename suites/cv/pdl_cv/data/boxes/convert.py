@@ -85,7 +85,7 @@ def _planned(parts: dict[str, DetectionFolder], place: str, *, apart: bool) -> l
                  else PurePosixPath(path).name for path in data.table.paths]  # fmt: skip
         if len({PurePosixPath(name).stem for name in names}) < len(names):
             again = next(name for name, count in Counter(PurePosixPath(n).stem for n in names).items() if count > 1)
-            raise fault(data.root, f"two pictures are called {again}, with different endings", "rename one of them")
+            raise fault(data.root, f"two images are called {again}, with different endings", "rename one of them")
         found.append(Part(split, data, [f"{base}/{name}".lstrip("/") for name in names]))
     return found
 

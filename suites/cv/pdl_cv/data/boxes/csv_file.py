@@ -178,7 +178,7 @@ class _Reader:
     def _image(self, name: str, line: int, given: str, split: str, size: tuple[str, str],
                columns: Mapping[str, int]) -> int:  # fmt: skip
         if not given:
-            raise self._fault(name, line, "it names no picture")
+            raise self._fault(name, line, "it names no image")
         path = self.places.get(f"{name}\0{given}") or self._path(name, line, given)
         self.places[f"{name}\0{given}"] = path
         if path not in self.images:
@@ -189,14 +189,14 @@ class _Reader:
         return self.images[path]
 
     def _path(self, name: str, line: int, given: str) -> str:
-        """The picture: relative to the file, to the root, or to a folder of images; its ending may be left out."""
+        """The image: relative to the file, to the root, or to a folder of images; its ending may be left out."""
         own = str(PurePosixPath(name).parent)
         for base in (own, "", f"{own}/images", "images"):
             path = self.tree.inside(given, base, name, line)
             if path in self.known:
                 return path
         stem = PurePosixPath(given.replace("\\", "/"))
-        found = self.tree.picture(stem.stem if stem.suffix.lower() in EXTENSIONS else stem.name, name)
+        found = self.tree.image(stem.stem if stem.suffix.lower() in EXTENSIONS else stem.name, name)
         if found is None:
-            raise self._fault(name, line, f"its picture {given[:200]!r} is not there", "add it, or take the line out")
+            raise self._fault(name, line, f"its image {given[:200]!r} is not there", "add it, or take the line out")
         return found

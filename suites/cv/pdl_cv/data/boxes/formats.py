@@ -31,6 +31,6 @@ def layout(tree: Tree, form: str = "auto", *, masks: bool = False, keypoints: bo
     wanted = "annotations in a form that is known" if form == "auto" else WHAT[form]
     raise fault(
         tree.given,
-        f"{wanted} not found among {len(tree.files)} files ({len(tree.pictures)} pictures)",
-        f"{', '.join(WHAT.values())} are read; name the folder that holds pictures and annotations (root=)",
+        f"{wanted} not found among {len(tree.files)} files ({len(tree.images)} images)",
+        f"{', '.join(WHAT.values())} are read; name the folder that holds images and annotations (root=)",
     )

@@ -30,29 +30,29 @@ def layout(tree: Tree) -> Layout:
     pairs = _pairs(tree)
     if not pairs:
         return {}
-    pictures = list(pairs)
-    rows = listed(tree, pictures) or by_split(map(split_folder, pictures))
-    return {split: partial(read, tree, {pictures[i]: pairs[pictures[i]] for i in own}) for split, own in rows.items()}
+    images = list(pairs)
+    rows = listed(tree, images) or by_split(map(split_folder, images))
+    return {split: partial(read, tree, {images[i]: pairs[images[i]] for i in own}) for split, own in rows.items()}
 
 
 def _pairs(tree: Tree) -> dict[str, list[str]]:
-    """The masks of each picture: pictures lie in a folder of images, masks in one of masks beside it."""
+    """The masks of each image: images lie in a folder of images, masks in one of masks beside it."""
     masks: dict[tuple[str, str], list[str]] = {}
     alone: dict[str, list[str]] = {}
-    pictures: list[str] = []
-    for name in tree.pictures:
+    images: list[str] = []
+    for name in tree.images:
         path = PurePosixPath(name)
         at = next((i for i, part in enumerate(path.parts[:-1]) if part.lower() in MASK_FOLDERS + IMAGES), None)
         if at is None:
             continue
         above, below = "/".join(path.parts[:at]), str(PurePosixPath(*path.parts[at + 1 :]).with_suffix(""))
         if path.parts[at].lower() in IMAGES:
-            pictures.append(name)
+            images.append(name)
         else:
             masks.setdefault((above, below), []).append(name)
             alone.setdefault(above, []).append(name)
     found = {}
-    for name in pictures:
+    for name in images:
         path = PurePosixPath(name)
         at = next(i for i, part in enumerate(path.parts[:-1]) if part.lower() in IMAGES)
         above, below = "/".join(path.parts[:at]), str(PurePosixPath(*path.parts[at + 1 :]).with_suffix(""))
@@ -65,13 +65,13 @@ def _pairs(tree: Tree) -> dict[str, list[str]]:
 
 
 def read(tree: Tree, pairs: dict[str, list[str]]) -> Table:
-    """The objects of these pictures: their boxes are those of their pixels. The maps are read now, four at a time."""
+    """The objects of these images: their boxes are those of their pixels. The maps are read now, four at a time."""
     rows = Rows(tree, lines=False)
     with ThreadPoolExecutor(4, thread_name_prefix="pdl-masks") as pool:
-        for (picture, files), read_now in [(each, pool.submit(_objects, tree, each[1])) for each in pairs.items()]:
+        for (path, files), read_now in [(each, pool.submit(_objects, tree, each[1])) for each in pairs.items()]:
             with rows.whole():
                 size, objects = read_now.result()
-                image = rows.image(picture, files[0], size)
+                image = rows.image(path, files[0], size)
                 for file, number, box, area in objects:
                     rows.add(image, box, 0, where=number, area=area, shape=Pixels(file, number))
     return rows.table([NAME])

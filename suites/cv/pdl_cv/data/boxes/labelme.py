@@ -94,7 +94,7 @@ def _image(tree: Tree, rows: Rows, name: str, page: Mapping[str, Any], found: di
     size = tuple(page.get(side) or 0 for side in ("imageHeight", "imageWidth"))
     if not all(isinstance(side, int) and 0 <= side < 1 << 28 for side in size):
         raise fault(tree.root / name, f"imageHeight and imageWidth are {size}", "give them in pixels")
-    image = rows.image(_picture(tree, name, page), name, size)  # type: ignore[arg-type]
+    image = rows.image(_file(tree, name, page), name, size)  # type: ignore[arg-type]
     groups: dict[Any, list[float]] = {}
     for shape in page["shapes"]:
         if _is_point(shape):
@@ -145,8 +145,8 @@ def _grouped(shapes: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _picture(tree: Tree, name: str, page: Mapping[str, Any]) -> str:
-    """Where imagePath leads, relative to the file; or the picture of the same name."""
+def _file(tree: Tree, name: str, page: Mapping[str, Any]) -> str:
+    """Where imagePath leads, relative to the file; or the image of the same name."""
     given = page.get("imagePath")
     if isinstance(given, str) and given:
         try:
@@ -155,9 +155,9 @@ def _picture(tree: Tree, name: str, page: Mapping[str, Any]) -> str:
             path = ""
         if path in tree.names:
             return path
-    found = tree.picture(PurePosixPath(name).stem, name)
+    found = tree.image(PurePosixPath(name).stem, name)
     if found is None:
-        raise fault(tree.root / name, f"its picture {given!r} is not there, or not below {tree.root}", "put it there")
+        raise fault(tree.root / name, f"its image {given!r} is not there, or not below {tree.root}", "put it there")
     return found
 
 

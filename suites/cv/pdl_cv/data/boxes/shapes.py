@@ -114,7 +114,7 @@ class Shapes:
         path = self.root / list(self.files)[file]
         found = label_map(path)
         if found.shape != (height, width):
-            what = f"the mask has {found.shape[1]} x {found.shape[0]} pixels, its picture {width} x {height}"
+            what = f"the mask has {found.shape[1]} x {found.shape[0]} pixels, its image {width} x {height}"
             raise fault(path, what, "give both the same size")
         return found
 

@@ -1,4 +1,4 @@
-"""Height and width of a picture from its header, as `pdl.data.image.read_image` would give them."""
+"""Height and width of an image from its header, as `pdl.data.image.read_image` would give them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pdl_cv.data.boxes.shapes import Shape, Shapes
 if TYPE_CHECKING:
     from pdl_cv.data.boxes.tree import Tree
 
-FARTHEST = 1 << 20  # pixels: a coordinate beyond is no place in a picture
+FARTHEST = 1 << 20  # pixels: a coordinate beyond is no place in an image
 MOST_POINTS = 1024  # keypoints of an object
 _SIDES = (("left", "right"), ("l_", "r_"), ("l-", "r-"), ("_l", "_r"), ("l", "r"))
 

@@ -22,7 +22,7 @@ from pdl_cv.data.folder import SPLIT_FOLDERS
 
 MAX_FILES = 4_000_000
 SKIP = "leave such images out: data.on_error=skip in a recipe, pdl convert --on-error skip"
-#: folders of masks: their pictures are not samples
+#: folders of masks: their images are not samples
 MASK_FOLDERS = ("masks", "labels", "mask", "label", "instances", "segmentationobject", "segmentationclass")
 LISTS = ("", "ImageSets/Main/", "ImageSets/Segmentation/")
 _WORDS = {word: split for split, words in SPLIT_FOLDERS.items() for word in words}
@@ -73,27 +73,27 @@ class Tree:
     def without_annotation(self, paths: Sequence[str], sources: Sequence[str] = ()) -> None:
         """Warn of images that are none of these, have no file of annotations of their name, and so are not used."""
         known, stems = set(paths), {PurePosixPath(name).stem for name in sources}
-        unused = [name for name in self.pictures
+        unused = [name for name in self.images
                   if name not in known and PurePosixPath(name).stem not in stems and not _is_mask(name)]  # fmt: skip
         if unused:
-            what = f"{len(unused):,} of {len(self.pictures):,} images have no annotation, the first is this"
+            what = f"{len(unused):,} of {len(self.images):,} images have no annotation, the first is this"
             self.warn(unused[0], what, "they are not used; annotate them, or add empty annotations where nothing is")
 
     @cached_property
-    def pictures(self) -> list[str]:
+    def images(self) -> list[str]:
         """The image files."""
         return [name for name in self.files if name.lower().endswith(EXTENSIONS)]
 
     @cached_property
     def names(self) -> frozenset[str]:
         """The same, to look one up."""
-        return frozenset(self.pictures)
+        return frozenset(self.images)
 
     @cached_property
     def by_stem(self) -> dict[str, list[str]]:
         """Image files by their name without folder and ending; those in folders of masks come last."""
         found: dict[str, list[str]] = {}
-        for name in sorted(self.pictures, key=_is_mask):
+        for name in sorted(self.images, key=_is_mask):
             found.setdefault(PurePosixPath(name).stem, []).append(name)
         return found
 
@@ -104,7 +104,7 @@ class Tree:
             found = [name for name in found if name == self.only]
         return sorted(found, key=lambda name: (name.count("/"), name))
 
-    def picture(self, stem: str, near: str) -> str | None:
+    def image(self, stem: str, near: str) -> str | None:
         """The image of this name without ending: of several, the one whose folders are most like those of `near`."""
         found = self.by_stem.get(stem, ())
         masks = [name for name in found if not _is_mask(name)] or found

@@ -42,7 +42,7 @@ def read(tree: Tree, files: list[str], *, masks: bool = False) -> Table:
     """The objects of all files; classes are those of a list (labels.txt, ...), or all names found, sorted."""
     rows, known = Rows(tree), names_file(tree)
     found: dict[str, int] = {name: label for label, name in enumerate(known or ())}
-    maps = {PurePosixPath(name).stem: name for name in tree.pictures
+    maps = {PurePosixPath(name).stem: name for name in tree.images
             if PurePosixPath(name).parent.name.lower() == "segmentationobject"} if masks else {}  # fmt: skip
     for name in files:
         with rows.whole():
@@ -53,8 +53,8 @@ def read(tree: Tree, files: list[str], *, masks: bool = False) -> Table:
 def _image(tree: Tree, rows: Rows, name: str, found: dict[str, int], maps: dict[str, str], *, closed: bool) -> None:
     leaves, objects = parse(tree, name)
     stem = PurePosixPath(name).stem
-    picture = tree.picture(stem, name) or _named(tree, leaves, name)
-    image = rows.image(picture, name, tuple(_size(tree, name, leaves, side) for side in ("height", "width")))  # type: ignore[arg-type]
+    path = tree.image(stem, name) or _named(tree, leaves, name)
+    image = rows.image(path, name, tuple(_size(tree, name, leaves, side) for side in ("height", "width")))  # type: ignore[arg-type]
     for number, (line, each) in enumerate(objects, 1):
         label = each.get("object/name", "")
         if not label or (closed and label not in found):
@@ -79,9 +79,9 @@ def names_file(tree: Tree) -> list[str] | None:
 
 def _named(tree: Tree, leaves: dict[str, str], name: str) -> str:
     own = leaves.get("filename", "")
-    found = tree.picture(PurePosixPath(own.replace("\\", "/")).stem, name) if own else None
+    found = tree.image(PurePosixPath(own.replace("\\", "/")).stem, name) if own else None
     if found is None:
-        raise fault(tree.root / name, f"its picture is not there: {own or 'no filename'}", "add it, or remove the file")
+        raise fault(tree.root / name, f"its image is not there: {own or 'no filename'}", "add it, or remove the file")
     return found
 
 

@@ -31,12 +31,12 @@ class Part:
     data: DetectionFolder
     paths: list[str]
 
-    def __iter__(self) -> Iterator[Picture]:
-        return (Picture(self.data, i, path) for i, path in enumerate(self.paths))
+    def __iter__(self) -> Iterator[Image]:
+        return (Image(self.data, i, path) for i, path in enumerate(self.paths))
 
 
 @dataclass(frozen=True)
-class Picture:
+class Image:
     """Image `index` of a data set, which is at `path` in the new one."""
 
     data: DetectionFolder
@@ -108,11 +108,11 @@ def write_coco(root: Path, parts: Sequence[Part], classes: Sequence[str], skelet
     for part in parts:
         images: list[dict[str, Any]] = []
         annotations: list[dict[str, Any]] = []
-        for number, picture in enumerate(part, 1):
-            height, width = picture.size
-            name = str(PurePosixPath(picture.path).relative_to(f"images/{part.split}"))
+        for number, image in enumerate(part, 1):
+            height, width = image.size
+            name = str(PurePosixPath(image.path).relative_to(f"images/{part.split}"))
             images.append({"id": number, "file_name": name, "width": width, "height": height})
-            for each in picture.objects:
+            for each in image.objects:
                 annotations.append({"id": len(annotations) + 1, "image_id": number, **_coco(each)})
         page = {"images": images, "annotations": annotations, "categories": categories}
         _write(root / "annotations" / f"{'_'.join(['instances', part.split]).rstrip('_')}.json", json.dumps(page))
@@ -141,14 +141,14 @@ def write_voc(root: Path, parts: Sequence[Part], classes: Sequence[str], skeleto
     for part in parts:
         stems = [PurePosixPath(path).stem for path in part.paths]
         _write(root / "ImageSets/Main" / f"{part.split or 'all'}.txt", "\n".join([*stems, ""]))
-        for stem, picture in zip(stems, part, strict=True):
-            height, width = picture.size
-            kept = [each for each in picture.objects if not each.crowd]
-            lost |= {"crowds"} if len(kept) < len(picture.objects) else set()
+        for stem, image in zip(stems, part, strict=True):
+            height, width = image.size
+            kept = [each for each in image.objects if not each.crowd]
+            lost |= {"crowds"} if len(kept) < len(image.objects) else set()
             masks = [each.mask() for each in kept]
-            lost |= _write_map(root / f"SegmentationObject/{stem}.png", masks, picture.size) if kept else set()
+            lost |= _write_map(root / f"SegmentationObject/{stem}.png", masks, image.size) if kept else set()
             size = f"<size><width>{width}</width><height>{height}</height><depth>3</depth></size>"
-            name = escape(PurePosixPath(picture.path).name)
+            name = escape(PurePosixPath(image.path).name)
             lines = [f"  <filename>{name}</filename>", f"  {size}", f"  <segmented>{int(bool(kept))}</segmented>"]
             lines += [_voc(each, classes[each.label]) for each in kept]
             _write(root / f"Annotations/{stem}.xml", "\n".join(["<annotation>", *lines, "</annotation>", ""]))
@@ -179,12 +179,12 @@ def write_masks(root: Path, parts: Sequence[Part], classes: Sequence[str], skele
     """images/train/..., masks/train/...: maps of 16 bits."""
     lost = ({"keypoints"} if skeleton else set()) | ({"classes"} if len(classes) > 1 else set())
     for part in parts:
-        for picture in part:
-            path = PurePosixPath("masks") / PurePosixPath(picture.path).relative_to("images")
-            masks = [each.mask() for each in picture.objects]
+        for image in part:
+            path = PurePosixPath("masks") / PurePosixPath(image.path).relative_to("images")
+            masks = [each.mask() for each in image.objects]
             lost |= {"objects without a mask"} if any(mask is None for mask in masks) else set()
             kept = [mask for mask in masks if mask is not None]
-            lost |= _write_map(root / path.with_suffix(".png"), kept, picture.size)
+            lost |= _write_map(root / path.with_suffix(".png"), kept, image.size)
     return lost
 
 
@@ -193,9 +193,9 @@ def write_yolo(root: Path, parts: Sequence[Part], classes: Sequence[str], skelet
     keypoints there are boxes alone."""
     lost: set[str] = set()
     for part in parts:
-        for picture in part:
-            (height, width), lines = picture.size, []
-            for each in picture.objects:
+        for image in part:
+            (height, width), lines = image.size, []
+            for each in image.objects:
                 if each.crowd:
                     lost.add("crowds")
                     continue
@@ -204,7 +204,7 @@ def write_yolo(root: Path, parts: Sequence[Part], classes: Sequence[str], skelet
                 lost |= {"masks"} if skeleton and each.mask() is not None else set()
                 numbers = _yolo(each, rings, np.array([width, height], np.float64))
                 lines.append(" ".join([str(each.label), *numbers]))
-            path = PurePosixPath("labels") / PurePosixPath(picture.path).relative_to("images")
+            path = PurePosixPath("labels") / PurePosixPath(image.path).relative_to("images")
             _write(root / path.with_suffix(".txt"), "".join(f"{line}\n" for line in lines))
     settings = ["path: .", *(f"{part.split or 'train'}: {f'images/{part.split}'.rstrip('/')}" for part in parts)]
     settings += ["names:", *(f"  {k}: {json.dumps(name)}" for k, name in enumerate(classes))]
@@ -232,21 +232,21 @@ def _yolo(each: Object, rings: list[np.ndarray] | None, scale: np.ndarray) -> li
 
 
 def write_labelme(root: Path, parts: Sequence[Part], classes: Sequence[str], skeleton: Skeleton | None) -> set[str]:
-    """A JSON file beside each picture, labels.txt. Polygons and keypoints of one object share a group_id."""
+    """A JSON file beside each image, labels.txt. Polygons and keypoints of one object share a group_id."""
     lost: set[str] = set()
     _write(root / "labels.txt", "\n".join([*classes, *(skeleton.names if skeleton else ()), ""]))
     for part in parts:
-        for picture in part:
+        for image in part:
             shapes: list[dict[str, Any]] = []
-            for number, each in enumerate(picture.objects, 1):
+            for number, each in enumerate(image.objects, 1):
                 lost |= {"the mark of crowds"} if each.crowd else set()
                 shapes += _labelme(each, classes[each.label], number, skeleton)
-            height, width = picture.size
+            height, width = image.size
             page: dict[str, Any] = {
-                "version": "5.4.1", "flags": {}, "shapes": shapes, "imagePath": PurePosixPath(picture.path).name,
+                "version": "5.4.1", "flags": {}, "shapes": shapes, "imagePath": PurePosixPath(image.path).name,
                 "imageData": None, "imageHeight": height, "imageWidth": width,
             }  # fmt: skip
-            _write(root / PurePosixPath(picture.path).with_suffix(".json"), json.dumps(page, indent=1))
+            _write(root / PurePosixPath(image.path).with_suffix(".json"), json.dumps(page, indent=1))
     return lost
 
 
@@ -283,17 +283,17 @@ def write_csv(root: Path, parts: Sequence[Part], classes: Sequence[str], skeleto
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(["file", "width", "height", "x1", "y1", "x2", "y2", "class", *points])
-        for picture in part:
-            height, width = picture.size
-            for each in picture.objects:
+        for image in part:
+            height, width = image.size
+            for each in image.objects:
                 marks = {"masks": each.mask() is not None, "crowds": each.crowd,
                          "the mark of difficult objects": each.difficult}  # fmt: skip
                 lost |= {name for name, has in marks.items() if has}
                 if not each.crowd:
                     own = _shorts(each.keypoints) if each.keypoints is not None else []
-                    lines.writerow([picture.path, width, height, *_shorts(each.box), classes[each.label], *own])
-            if all(each.crowd for each in picture.objects):
-                lines.writerow([picture.path, width, height, "", "", "", "", "", *[""] * len(points)])
+                    lines.writerow([image.path, width, height, *_shorts(each.box), classes[each.label], *own])
+            if all(each.crowd for each in image.objects):
+                lines.writerow([image.path, width, height, "", "", "", "", "", *[""] * len(points)])
         _write(root / f"{part.split or 'all'}.csv", text.getvalue())
     return lost
 

@@ -4,7 +4,7 @@
     class x1 y1 x2 y2 x3 y3 ...             an outline, of three points or more
     class cx cy w h x1 y1 v1 x2 y2 v2 ...   keypoints, where the data set's YAML file has kpt_shape
 
-The file of images/a/1.jpg is labels/a/1.txt; where there is no folder images, it lies beside the picture. An image
+The file of images/a/1.jpg is labels/a/1.txt; where there is no folder images, it lies beside the image. An image
 without one has no objects.
 """
 
@@ -47,31 +47,31 @@ def layout(tree: Tree) -> Layout:
     found: dict[str, Any] = {}
     for split, words in SPLIT_FOLDERS.items():
         entry = next((settings[word] for word in words if settings.get(word)), None)
-        pictures = _pictures(tree, file, settings, split, entry) if entry is not None else []
-        if pictures:
-            found[split] = partial(read, tree, pictures, names, skeleton)
+        images = _images(tree, file, settings, split, entry) if entry is not None else []
+        if images:
+            found[split] = partial(read, tree, images, names, skeleton)
     for split in ("val", "test"):  # COCO8 and COCO128 validate on what they train on
         places = [_path(tree, file, settings, each) for each in ("train", split) if each in found]
         if len(places) == 2 and places[0] == places[1]:
             del found[split]
     _warn_of_labels_alone(tree)
     if not found:
-        raise fault(tree.root / file, "none of its train, val and test leads to pictures below its folder",
+        raise fault(tree.root / file, "none of its train, val and test leads to images below its folder",
                     "correct the paths; name the folder that holds them all (root=)")  # fmt: skip
     return found
 
 
 def _of_folders(tree: Tree, names: Mapping[int, str] | Sequence[str] | None, skeleton: Skeleton | None) -> Layout:
-    splits = by_split(map(split_folder, tree.pictures)) if _has_labels(tree) else {}
+    splits = by_split(map(split_folder, tree.images)) if _has_labels(tree) else {}
     if splits:
         _warn_of_labels_alone(tree)
-    return {split: partial(read, tree, [tree.pictures[i] for i in rows], names, skeleton)
+    return {split: partial(read, tree, [tree.images[i] for i in rows], names, skeleton)
             for split, rows in splits.items()}  # fmt: skip
 
 
-def label_file(picture: str) -> str:
-    """The file with the objects of a picture."""
-    path = PurePosixPath(picture)
+def label_file(image: str) -> str:
+    """The file with the objects of an image."""
+    path = PurePosixPath(image)
     parts = list(path.parts)
     at = next((i for i in range(len(parts) - 2, -1, -1) if parts[i] == "images"), None)
     if at is not None:
@@ -80,9 +80,9 @@ def label_file(picture: str) -> str:
 
 
 def _has_labels(tree: Tree) -> bool:
-    """Whether the first text files that belong to pictures hold lines of numbers."""
+    """Whether the first text files that belong to images hold lines of numbers."""
     files = set(tree.files)
-    own = [label for picture in tree.pictures if (label := label_file(picture)) in files]
+    own = [label for image in tree.images if (label := label_file(image)) in files]
     return bool(own) and all(_is_label(tree, label) for label in own[:20])
 
 
@@ -94,7 +94,7 @@ def _is_label(tree: Tree, name: str) -> bool:
 
 def _warn_of_labels_alone(tree: Tree) -> None:
     """Warn of files of labels, in folders where others have an image, that have none."""
-    own = set(map(label_file, tree.pictures))
+    own = set(map(label_file, tree.images))
     folders = {PurePosixPath(name).parent for name in own & set(tree.files)}
     for name in tree.files:
         alone = name.endswith(".txt") and name not in own and PurePosixPath(name).parent in folders
@@ -102,16 +102,16 @@ def _warn_of_labels_alone(tree: Tree) -> None:
             tree.warn(name, "it has labels, and its image is missing", "add the image, or remove the file")
 
 
-def read(tree: Tree, pictures: Sequence[str], names: Mapping[int, str] | Sequence[str] | None,
+def read(tree: Tree, images: Sequence[str], names: Mapping[int, str] | Sequence[str] | None,
          skeleton: Skeleton | None) -> Table:  # fmt: skip
-    """The objects of these pictures. Without names, classes are called by their numbers."""
+    """The objects of these images. Without names, classes are called by their numbers."""
     rows, files = Rows(tree, relative=True), set(tree.files)
     known = dict(names.items() if isinstance(names, Mapping) else enumerate(names or ()))
     largest = -1
-    for picture in pictures:
-        label = label_file(picture)
+    for path in images:
+        label = label_file(path)
         with rows.whole():
-            image = rows.image(picture, label)
+            image = rows.image(path, label)
             for line, number, values in _lines(tree, label) if label in files else ():
                 if (names is not None and number not in known) or not 0 <= number < MOST_NAMES:
                     what = f"class {number} is none of the {len(known)} names ({_range(known)})"
@@ -248,7 +248,7 @@ def _entry(tree: Tree, file: str, settings: Mapping[str, Any], entry: str) -> st
     return None
 
 
-def _pictures(tree: Tree, file: str, settings: Mapping[str, Any], split: str, entry: Any) -> list[str]:
+def _images(tree: Tree, file: str, settings: Mapping[str, Any], split: str, entry: Any) -> list[str]:
     entries = entry if isinstance(entry, list) else [entry]
     found: list[str] = []
     for each in map(str, entries):
@@ -261,26 +261,26 @@ def _pictures(tree: Tree, file: str, settings: Mapping[str, Any], split: str, en
         if path.endswith(".txt"):
             found += _listed(tree, path)
         else:
-            found += [name for name in tree.pictures if path == "." or name.startswith(f"{path}/")]
+            found += [name for name in tree.images if path == "." or name.startswith(f"{path}/")]
     return found
 
 
 def _listed(tree: Tree, path: str) -> list[str]:
-    """The pictures that a text file lists, a line each, relative to its folder."""
-    known, own = set(tree.pictures), str(PurePosixPath(path).parent)
+    """The images that a text file lists, a line each, relative to its folder."""
+    known, own = set(tree.images), str(PurePosixPath(path).parent)
     found = []
     for line, text in enumerate(tree.text(path).splitlines(), 1):
         if not text.strip():
             continue
         name = tree.inside(text.strip(), own, path, line)
         if name not in known:
-            what = f"{text.strip()[:80]!r} is no picture"
+            what = f"{text.strip()[:80]!r} is no image"
             raise fault(tree.root / path, what, "add it, or take the line out", line=line)
         found.append(name)
     return found
 
 
 def _path(tree: Tree, file: str, settings: Mapping[str, Any], split: str) -> str | None:
-    """Where the pictures of a split are."""
+    """Where the images of a split are."""
     word = next(word for word in SPLIT_FOLDERS[split] if settings.get(word))
     return _entry(tree, file, settings, str(settings[word]))
