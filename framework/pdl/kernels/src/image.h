@@ -19,10 +19,29 @@ inline void to_bytes(uint8_t* y, const float* x, int64_t n, float scale, bool ha
 // Four channels at a time: those of RGB, and the first of the next pixel, which that one overwrites.
 typedef float Pixel __attribute__((vector_size(16), aligned(4), may_alias));
 
+// How many columns each output is the plain sum of, side by side, where sizes divide; else 0.
+inline int64_t columns_each(int64_t w, const int32_t* start, const int32_t* source, const float* weight) {
+  const int64_t each = start[1] - start[0];
+  for (int64_t p = 0; p <= w; p++)
+    if (start[p] != p * each) return 0;
+  for (int64_t k = 0; k < w * each; k++)
+    if (source[k] != k || weight[k] != 1) return 0;
+  return each;
+}
+
 // to [w, c] = sums over the terms of each column; both have room for a Pixel behind their last number.
 template <int64_t kChannels>
-inline void columns_of(float* to, const float* from, int64_t w, int64_t c, const int32_t* start, const int32_t* source, const float* weight) {
+inline void columns_of(float* to, const float* from, int64_t w, int64_t c, int64_t each, const int32_t* start, const int32_t* source,
+                       const float* weight) {
   if constexpr (kChannels == 3) {
+    if (each > 0) {
+      for (int64_t p = 0; p < w; p++, to += 3, from += 3 * each) {
+        Pixel sum = *reinterpret_cast<const Pixel*>(from);
+        for (int64_t k = 1; k < each; k++) sum += *reinterpret_cast<const Pixel*>(from + 3 * k);
+        *reinterpret_cast<Pixel*>(to) = sum;
+      }
+      return;
+    }
     for (int64_t p = 0; p < w; p++) {
       Pixel sum{};
       for (int32_t k = start[p]; k < start[p + 1]; k++) sum += weight[k] * *reinterpret_cast<const Pixel*>(from + source[k] * 3);
@@ -45,6 +64,7 @@ inline void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, 
                  const float* column_weight, float scale, bool half_up) {
   const int64_t line = width * c;
   constexpr int64_t room = 4;
+  const int64_t each = columns_each(w, column_start, column_source, column_weight);
   parallel(h, 1 + 16384 / (line * 4), [=](int64_t begin, int64_t end) {
     float* sums = static_cast<float*>(scratch(Slot::kAreaSums, (line + w * c + 2 * room) * sizeof(float)));
     float* means = sums + line + room;
@@ -59,7 +79,7 @@ inline void area(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, 
         else
           for (int64_t i = 0; i < line; i++) sums[i] += weight * from[i];
       }
-      (c == 3 ? columns_of<3> : columns_of<0>)(means, sums, w, c, column_start, column_source, column_weight);
+      (c == 3 ? columns_of<3> : columns_of<0>)(means, sums, w, c, each, column_start, column_source, column_weight);
       to_bytes(y + o * y_step, means, w * c, scale, half_up);
     }
   });
