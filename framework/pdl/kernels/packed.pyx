@@ -27,7 +27,7 @@ cdef extern from "stored.h":
     int64_t launch_forward "PDL_STORED(packed, forward)"(int kind, ...) except + nogil
     int64_t launch_expand "PDL_STORED(packed, expand_depthwise)"(int kind, ...) except + nogil
 
-FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2}  #: enum Packed of table.h
+FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2, "taps": 3}  #: enum Packed of table.h
 
 
 cdef int weights_of(Geometry* g, str form, tuple kernel, tuple window) except -1:
@@ -46,7 +46,7 @@ cdef int weights_of(Geometry* g, str form, tuple kernel, tuple window) except -1
         g.kernel[d], g.stride[d], g.pad[d], g.dilation[d] = kernel[d], stride[d], pad[d], dilation[d]
         if g.stride[d] < 1 or g.dilation[d] < 1 or g.pad[d] < 0:
             raise ValueError("packed: stride and dilation are at least 1, padding at least 0")
-    if form != "rows" and (kernel[:3] != (1, 3, 3) or (*stride, *dilation) != (1,) * 6 or g.c % 16 or g.o % 16 or pad[0]):
+    if form not in ("rows", "taps") and (kernel[:3] != (1, 3, 3) or (*stride, *dilation) != (1,) * 6 or g.c % 16 or g.o % 16 or pad[0]):
         raise ValueError(f"packed: {form} takes 3x3 weights of stride and dilation 1, channels in sixteens, not {kernel}")
     return 0
 
@@ -54,11 +54,11 @@ cdef int weights_of(Geometry* g, str form, tuple kernel, tuple window) except -1
 cdef int64_t size_for(object dtype, int form, const Geometry& g) except -1:
     if dtype == np.float32:
         return packed_table(<const float*>0).size(form, g)
-    if dtype == np.float64 and form == 0:
+    if dtype == np.float64 and form in (FORMS["rows"], FORMS["taps"]):
         return packed_table(<const double*>0).size(form, g)
-    if dtype == bfloat16:
+    if dtype == bfloat16 and form != FORMS["taps"]:
         return packed_table(<const bf16*>0).size(form, g)
-    raise TypeError(f"packed: weights are float32, float64 or bfloat16 (Winograd: not float64), not {dtype}")
+    raise TypeError(f"packed: weights are float32, float64 or bfloat16 (Winograd: not float64, taps: not bfloat16), not {dtype}")
 
 
 def size(str form, tuple kernel, dtype) -> int:

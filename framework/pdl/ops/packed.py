@@ -1,8 +1,9 @@
 """Products with weights packed for inference: the order that the kernels read, made once when shapes are known.
 
 The pass `pdl.program.passes.pack` makes these ops; `form` names the algorithm (`pdl.kernels.packed.FORMS`): "rows" sums
-products directly, "winograd4" and "winograd2" are F(4x4, 3x3) and F(2x2, 3x3) of Lavin and Gray (arXiv 1509.09308). A
-packed array holds for this CPU only and is never stored.
+products directly, "winograd4" and "winograd2" are F(4x4, 3x3) and F(2x2, 3x3) of Lavin and Gray (arXiv 1509.09308),
+"taps" multiplies by all taps first and adds up what each window reaches (kn2row of Vasudevan, Anderson and Gregg, arXiv
+1704.04428). A packed array holds for this CPU only and is never stored.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class PackedConv(_Window):
         conv = Conv(self.stride, self.padding, self.dilation, 1)
         y = conv.infer(x, Spec(self.kernel, x.dtype), b)
         check_packed(name, self.form, self.kernel, x, packed)
-        if self.form != "rows" and any(s != 1 for s in (*self.stride, *self.dilation)):
+        if self.form.startswith("winograd") and any(s != 1 for s in (*self.stride, *self.dilation)):
             raise UsageError(f"{name}: {self.form} takes stride and dilation 1, not {self.stride} and {self.dilation}")
         return check_then(name, self.activation, y, residual)
 

@@ -35,6 +35,13 @@ WINOGRAD = [
     (4, 28, 28, 16, 32, 2),
     (1, 4, 4, 256, 272, 1),
 ]
+#: few outputs: depth, strides, dilation, windows larger than the image
+TAPS: list[tuple[Any, ...]] = [
+    ((1, 1, 13, 14, 20), (1, 5, 5), 1, ONE, (2, 2), ONE),
+    ((2, 5, 6, 7, 9), (3, 2, 3), 4, (2, 1, 1), (1, 0), ONE),
+    ((3, 1, 8, 8, 5), (1, 3, 3), 8, (1, 2, 1), (1, 2), (1, 2, 3)),
+    ((1, 1, 3, 2, 4), (1, 7, 7), 2, ONE, (3, 3), ONE),
+]
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-13, bfloat16: 8e-3}
 
 
@@ -82,6 +89,7 @@ HOW: list[dict[str, Any]] = [
     {"activation": "relu"},
     {"activation": "clip", "parameters": (0.0, 0.5), "residual": True},
     {"activation": "gelu", "residual": True},
+    {"activation": "hardswish"},
 ]
 
 
@@ -90,6 +98,27 @@ HOW: list[dict[str, Any]] = [
 @pytest.mark.parametrize("case", ROWS, ids=lambda c: "x".join(map(str, c[0])))
 def test_rows(case: tuple[Any, ...], dtype: Any, how: dict[str, Any]) -> None:
     compare("rows", dtype, *case, how)
+
+
+@pytest.mark.parametrize("how", HOW, ids=lambda h: h.get("activation", "plain"))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("case", TAPS, ids=lambda c: "x".join(map(str, c[0])))
+def test_taps(case: tuple[Any, ...], dtype: Any, how: dict[str, Any]) -> None:
+    compare("taps", dtype, *case, how)
+
+
+@pytest.mark.parametrize("columns", [3, 8, 16, 37])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_hard_swish_of_infinities(rows: int, columns: int) -> None:
+    """In the registers of a product, as where it is a kernel of its own."""
+    x, w = np.zeros((rows, 1, 1, 1, 4), np.float32), np.ones((1, 1, 1, 4, columns), np.float32)
+    bias = np.resize(np.array([-np.inf, np.nan, np.inf, -4, -1], np.float32), columns)
+    y = np.empty((rows, 1, 1, 1, columns), np.float32)
+    to = np.empty(packed.size("rows", w.shape, np.float32), np.float32)
+    packed.pack("rows", to, w)
+    packed.forward("rows", y, x, to, w.shape, bias, ONE, (0, 0, 0), ONE, activation="hardswish")
+    expected = np.resize(np.array([0, np.nan, np.inf, 0, -1 / 3], np.float32), columns)
+    np.testing.assert_allclose(y.reshape(rows, columns), np.broadcast_to(expected, (rows, columns)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("how", HOW, ids=lambda h: h.get("activation", "plain"))
@@ -137,6 +166,7 @@ def test_threads_change_no_bit(form: str, threads: int) -> None:
         ("winograd2", (1, 3, 3, 16, 16), ((1, 2, 2), (0, 1, 1), ONE)),
         ("winograd2", (1, 5, 5, 16, 16), (ONE, (0, 1, 1), ONE)),
         ("columns", (1, 3, 3, 16, 16), (ONE, (0, 1, 1), ONE)),
+        ("taps", (1, 3, 3, 8, 1), (ONE, (0, 1, 1), ONE)),
         ("rows", (1, 3, 3, 8, 16), (ONE, (0, 1, 1), ONE)),
     ],
 )

@@ -21,7 +21,8 @@ def weights(*shape):
 def packed_conv(x, b=None, residual=None, *, kernel, form="rows", activation="", parameters=(), **window):
     how = {"stride": 1, "padding": 0, "dilation": 1} | window
     op = _conv_op(x.ndim - 2, kernel, how["stride"], how["padding"], how["dilation"], 1)
-    dtype = pdl.float32 if form != "rows" and x.dtype == np.float64 else x.dtype  # Winograd is float32 inside
+    lacks = {"rows": (), "taps": (pdl.bfloat16,)}.get(form, (pdl.float64,))  # Winograd is float32 inside
+    dtype = pdl.float32 if x.dtype in lacks else x.dtype
     made = PackedConv(op.stride, op.padding, op.dilation, 1, kernel, form, activation, parameters)
     packed = pdl.Tensor(pack(form, weights(*kernel).astype(dtype)))
     b, residual = (None if t is None else t.astype(dtype) for t in (b, residual))
@@ -73,6 +74,8 @@ CASES = [
            {"kernel": (3, 3, 16, 32), "padding": 1, "form": form, "activation": activation}, atol=1e-4, float32=2e-5,
            bf16=8e-2)
       for form in ("winograd4", "winograd2") for activation in ("relu", "gelu")],
+    forward(packed_conv, [f(2, 9, 7, 6), f(2), f(2, 9, 7, 2)], conv_reference,
+         {"kernel": (5, 5, 6, 2), "padding": 2, "form": "taps", "activation": "hardswish"}, bf16=8e-2),
     forward(packed_linear, [f(3, 4), f(6), f(3, 6)], linear_reference,
          {"features": (4, 6), "activation": "leaky_relu", "parameters": (0.1,)}, bf16=8e-2),
     forward(packed_linear, [f(2, 3, 70), None, None], linear_reference, {"features": (70, 45)}, bf16=8e-2),

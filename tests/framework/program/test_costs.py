@@ -68,6 +68,8 @@ def test_linear_layers_and_pointwise_ones_have_one_form() -> None:
     assert forms(product(14, 64, 64, stride=2)) == ("rows", PLAIN)
     assert forms(product(14, 64, 64, 3, dtype=float64)) == ("rows", PLAIN)
     assert set(forms(product(14, 64, 64, 3))) == {"rows", "winograd4", "winograd2"}
+    assert forms(product(14, 64, 2, 3)) == ("rows", PLAIN, "taps")
+    assert forms(product(14, 64, 2, 3, dtype=bfloat16)) == ("rows", PLAIN)
     assert estimates(linear, ZEN, 2).keys() == {"rows"}
 
 
@@ -78,7 +80,7 @@ TIMED = [
     (product(28, 128, 256, 3, 2), "rows"), (product(14, 256, 512, 3, 2), "rows"), (product(7, 200, 200, 3), "rows"),
     (product(56, 40, 64, 3), PLAIN), (product(28, 72, 72, 3), PLAIN), (product(224, 3, 64, 7, 2), PLAIN),
     (product(224, 3, 32, 3, 2), PLAIN), (product(28, 1, 8, 5), PLAIN), (product(112, 24, 40, 3, 2), PLAIN),
-    (product(14, 256, 256, 3, n=8), "winograd4"),
+    (product(14, 256, 256, 3, n=8), "winograd4"), (product(40, 96, 1, 5), "taps"),
 ]  # fmt: skip
 
 

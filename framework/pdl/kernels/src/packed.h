@@ -1,9 +1,10 @@
 // Products and convolutions whose weights were packed before, for nets that learn no more: what a call of gemm.h or conv.h spends on its
 // weights is spent once, and threads divide the work so that, where it is the weights that have to be fetched, each is fetched once.
 //
-// Three forms (enum Packed in table.h). kPackedRows: a matrix product whose rows are the windows of the output pixels, in place where the
+// Four forms (enum Packed in table.h). kPackedRows: a matrix product whose rows are the windows of the output pixels, in place where the
 // convolution is pointwise, gathered block by block into the cache elsewhere; so tiles are full however small the images are.
-// kPackedWinograd4 and kPackedWinograd2: winograd.h on points computed before.
+// kPackedWinograd4 and kPackedWinograd2: winograd.h on points computed before. kPackedTaps: where outputs are few, one pointwise product to
+// all taps of all outputs, of which every output then adds up what its window reaches: no window is copied, and registers are full.
 #pragma once
 #include "conv.h"
 #include "winograd.h"
@@ -236,10 +237,74 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
   });
 }
 
+// The product [pixels, c] by [c, taps * o] of one image.
+inline Geometry tap_product(const Geometry& g) {
+  Geometry p = g;
+  p.n = 1, p.o = g.o * g.kernel[0] * g.kernel[1] * g.kernel[2];
+  for (int d = 0; d < kDims; d++) p.out[d] = p.in[d], p.kernel[d] = p.stride[d] = p.dilation[d] = 1, p.pad[d] = 0;
+  return p;
+}
+
+template <class T>
+void pack_taps(T* to, const T* w, const Geometry& g) {
+  const Geometry p = tap_product(g);
+  T* turned = static_cast<T*>(scratch(Slot::kTapProducts, g.c * p.o * sizeof(T)));
+  for (int64_t tap = 0; tap < p.o / g.o; tap++)
+    for (int64_t c = 0; c < g.c; c++) memcpy(turned + c * p.o + tap * g.o, w + (tap * g.c + c) * g.o, g.o * sizeof(T));
+  pack_rows(to, turned, p);
+}
+
+// The outputs [first, last) along a dimension whose inputs at this tap are there.
+inline void reached(const Geometry& g, int d, int64_t tap, int64_t& first, int64_t& last) {
+  const int64_t offset = tap * g.dilation[d] - g.pad[d], step = g.stride[d];
+  first = offset < 0 ? (-offset + step - 1) / step : 0;
+  last = g.in[d] <= offset ? 0 : min64(g.out[d], (g.in[d] - 1 - offset) / step + 1);
+}
+
+template <class T>
+void taps_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
+  const Geometry p = tap_product(g);
+  const int64_t pixels = g.in[0] * g.in[1] * g.in[2], lines = g.out[0] * g.out[1], line = g.out[2] * g.o;
+  T* products = static_cast<T*>(scratch(Slot::kTapProducts, pixels * p.o * sizeof(T)));
+  const RowEpilogue<T> finish(&then);
+  const auto at_line = [&](int64_t n, int64_t r) {
+    const int64_t at = (n * lines + r) * line, place[2] = {r / g.out[1], r % g.out[1]};
+    T* to = y + at;
+    for (int64_t i = 0; i < line; i++) to[i] = bias == nullptr ? T(0) : bias[i % g.o];
+    const T* of_tap = products;
+    for (int64_t i = 0; i < g.kernel[0] * g.kernel[1]; i++, of_tap += g.kernel[2] * g.o) {
+      const int64_t tap[2] = {i / g.kernel[1], i % g.kernel[1]};
+      int64_t from = 0;
+      bool there = true;
+      for (int d = 0; d < 2; d++) {
+        const int64_t k = place[d] * g.stride[d] + tap[d] * g.dilation[d] - g.pad[d];
+        there = there && k >= 0 && k < g.in[d], from = from * g.in[d] + k;
+      }
+      for (int64_t t = 0; there && t < g.kernel[2]; t++) {
+        int64_t first, last;
+        reached(g, 2, t, first, last);
+        const T* source = of_tap + (from * g.in[2] + t * g.dilation[2] - g.pad[2] + first * g.stride[2]) * p.o + t * g.o;
+        for (int64_t k = first; k < last; k++, source += g.stride[2] * p.o)
+          for (int64_t j = 0; j < g.o; j++) to[k * g.o + j] += source[j];
+      }
+    }
+    if (finish.bounds() != nullptr)
+      for (int64_t i = 0; i < line; i++) to[i] = within_bounds(to[i], *finish.bounds());
+    finish(y, at, line);
+  };
+  for (int64_t n = 0; n < g.n; n++) {
+    rows_forward(products, x + n * pixels * g.c, w, static_cast<const T*>(nullptr), p, Epilogue<T>{.activation = -1});
+    parallel(lines, max64(1, kParallelWork / (line * p.o / g.o)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; r++) at_line(n, r);
+    });
+  }
+}
+
 // Values of T that the packed weights take.
 template <class T>
 int64_t size(int form, const Geometry& g) {
   if (form == kPackedRows) return rows_size<T>(g);
+  if (form == kPackedTaps) return rows_size<T>(tap_product(g));
   return (form == kPackedWinograd4 ? 36 : 16) * g.c * g.o * static_cast<int64_t>(sizeof(float) / sizeof(T));
 }
 
@@ -247,6 +312,8 @@ int64_t size(int form, const Geometry& g) {
 template <class T>
 void pack(int form, T* to, const T* w, const Geometry& g) {
   if (form == kPackedRows) return pack_rows(to, w, g);
+  if constexpr (sizeof(Real<T>) == sizeof(T))
+    if (form == kPackedTaps) return pack_taps(to, w, g);
   if constexpr (sizeof(Real<T>) == 4) {
     if (form == kPackedWinograd4) winograd::pack_forward<4>(reinterpret_cast<float*>(to), w, g.c, g.o);
     else winograd::pack_forward<2>(reinterpret_cast<float*>(to), w, g.c, g.o);
@@ -257,6 +324,8 @@ void pack(int form, T* to, const T* w, const Geometry& g) {
 template <class T>
 void forward(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
   if (form == kPackedRows) return rows_forward(y, x, w, bias, g, then);
+  if constexpr (sizeof(Real<T>) == sizeof(T))
+    if (form == kPackedTaps) return taps_forward(y, x, w, bias, g, then);
   if constexpr (sizeof(Real<T>) == 4) {
     const winograd::Plane in = winograd::input_plane(g), out = winograd::output_plane(g);
     const float* u = reinterpret_cast<const float*>(w);

@@ -409,7 +409,7 @@ struct CopyTable {
 };
 
 // How weights are packed for inference (packed.h): panels of a matrix [kernel... * c, o], or Winograd's points of 3x3 taps.
-enum Packed { kPackedRows, kPackedWinograd4, kPackedWinograd2 };
+enum Packed { kPackedRows, kPackedWinograd4, kPackedWinograd2, kPackedTaps };
 
 // `form` is a Packed; groups are 1, and Winograd wants 3x3 taps of stride and dilation 1, c and o multiples of 16 and no float64.
 template <class T>

@@ -24,6 +24,10 @@ TILE = 45
 RUN = 30
 #: cycles of Winograd's transforms for a register of numbers, beside the bytes: 36 points leave the registers
 TRANSFORM = {4: 2.5, 2: 1.0}
+#: cycles in which "taps" adds one product of a tap to its output
+TAP = 1.5
+#: output channels up to which "taps" is thought of
+FEW = 8
 #: cycles that a call with plain weights takes before it begins
 BEGINNING = 8000
 #: bytes that packing, or transforming, moves for each byte that it makes: reads, writes across lines
@@ -79,14 +83,17 @@ def forms(product: Product) -> tuple[str, ...]:
     form does the same without packing at every call."""
     if product.transformable and product.w[-2] % 16 == product.w[-1] % 16 == 0:
         return "rows", "winograd4", "winograd2"
-    return ("rows",) if product.pointwise else ("rows", PLAIN)
+    if product.pointwise:
+        return ("rows",)
+    few = product.w[-1] <= FEW and math.prod(product.w[:-2]) > 1 and product.dtype != bfloat16
+    return ("rows", PLAIN, "taps") if few else ("rows", PLAIN)
 
 
 def estimates(product: Product, machine: Machine, threads: int, held: int = 0) -> dict[str, float]:
     """Seconds of each form on so many threads, in a net that holds so many bytes of weights."""
     costs = _Costs(product, machine, threads, held)
     made = {"rows": costs.rows, PLAIN: costs.plain, "winograd4": lambda: costs.winograd(4),
-            "winograd2": lambda: costs.winograd(2)}  # fmt: skip
+            "winograd2": lambda: costs.winograd(2), "taps": costs.taps}  # fmt: skip
     return {form: made[form]() for form in forms(product)}
 
 
@@ -129,6 +136,14 @@ class _Costs:
         points = 36 * math.prod(self.product.w[-2:]) * 4
         transformed = PACKING * points / self.machine.reading(points) / self.threads + self._hand_over(1)
         return min(direct, self.winograd(4) + transformed)
+
+    def taps(self) -> float:
+        """A product of all input pixels by all taps of all outputs, of which each output adds up its own."""
+        c, taps = self.product.x[-1], math.prod(self.product.w[:-2])
+        pixels, wide = -(-math.prod(self.product.x[:-1]) // self.threads), taps * self.outputs
+        summed = self._sums(pixels, c, wide, self.product.dtype) + self._copied(pixels * wide)
+        added = taps * math.prod(self.product.y) * TAP * self.machine.cycle / self.threads
+        return summed + added + self._fetched(self.weights, self.held, 1) + self._hand_over(2 * self.product.x[0])
 
     def winograd(self, m: int) -> float:
         """Tiles of m x m pixels through transforms, products over channels for each of (m + 2)^2 points, and back."""
