@@ -10,7 +10,7 @@ from pdl.errors import DataError, DtypeError, ShapeError
 from pdl.kernels import softmax
 
 RNG = np.random.default_rng(6)
-SIZES = [(1, 1), (5, 3), (128, 10), (7, 16), (3, 17), (9, 64), (2, 1000), (5000, 33)]
+SIZES = [(1, 1), (5, 3), (3, 2), (7, 4), (37, 8), (1, 16), (128, 10), (7, 16), (3, 17), (9, 64), (2, 1000), (5000, 33)]
 TOLERANCE = {np.float32: 5e-6, np.float64: 1e-13}
 sizes = pytest.mark.parametrize("size", SIZES, ids=str)
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -59,11 +59,30 @@ PDL_INLINE Vec<T> weight_at(const T* weight, int64_t c, int lanes) { return weig
 
 }  // namespace softmax_rows
 
+// Rows that divide a vector: as many at a time as it holds.
+template <class S, int kWidth>
+void softmax_short(S* y, const S* x, int64_t rows) {
+  using T = Real<S>;
+  constexpr int64_t lanes = kLanes<T>;
+  const int64_t n = rows * kWidth;
+  parallel((n + lanes - 1) / lanes, norm::kGrainElements / lanes, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+      const int here = n - i * lanes < lanes ? static_cast<int>(n - i * lanes) : 0;
+      const Vec<T> v = softmax_rows::get(x + i * lanes, here);
+      const Vec<T> m = pdl::PDL_ISA::within<T, kWidth>(v, [](Vec<T> a, Vec<T> b) { return at_least<T>(a, b); });
+      const Vec<T> e = exp_negative<T>(v - m);
+      const Vec<T> sum = pdl::PDL_ISA::within<T, kWidth>(e, [](Vec<T> a, Vec<T> b) { return a + b; });
+      softmax_rows::put_row(y + i * lanes, e * (T(1) / sum), here);
+    }
+  });
+}
+
 // y = e^(x - max) / sum, or its logarithm    y OUT, x IN [rows, columns]
 template <class S>
 void softmax(S* y, const S* x, int64_t rows, int64_t columns, bool logarithm) {
   using namespace softmax_rows;
   using T = Real<S>;
+  if (!logarithm && as_short_rows<T>(columns, [=](auto width) { softmax_short<S, width()>(y, x, rows); })) return;
   rows_of(rows, columns, [=](int64_t r) {
     const S* from = x + r * columns;
     S* to = y + r * columns;

@@ -85,11 +85,28 @@ PDL_INLINE void sum_rows(Real<S>* sum, const S* x, int64_t n, int64_t inner, Rea
 
 }  // namespace summing
 
+// The same of rows that divide a vector: as many at a time as it holds.   y OUT [rows], x IN [rows, kWidth]
+template <class S, int kWidth>
+void sums_of_short(S* y, const S* x, int64_t rows, Real<S> divisor) {
+  using T = Real<S>;
+  constexpr int64_t lanes = kLanes<T>, each = lanes / kWidth;
+  parallel((rows + each - 1) / each, summing::kGrain / lanes, [=](int64_t begin, int64_t end) {
+    T sums[lanes];
+    for (int64_t i = begin * each; i < end * each && i < rows; i += each) {
+      const int64_t here = rows - i < each ? rows - i : each;
+      const Vec<T> v = here == each ? load(x + i * kWidth) : load_tail(x + i * kWidth, here * kWidth);
+      store(sums, within<T, kWidth>(v, [](Vec<T> a, Vec<T> b) { return a + b; }));
+      for (int64_t r = 0; r < here; r++) put(y + i + r, sums[r * kWidth] / divisor);
+    }
+  });
+}
+
 // y[o, i] = sum_r x[o, r, i] / divisor    y OUT [outer, inner], x IN [outer, n, inner]
 template <class S>
 void sums(S* y, const S* x, int64_t outer, int64_t n, int64_t inner, Real<S> divisor) {
   using namespace summing;
   using T = Real<S>;
+  if (inner == 1 && as_short_rows<T>(n, [=](auto width) { sums_of_short<S, width()>(y, x, outer, divisor); })) return;
   // few sums of many: each in pieces
   int64_t pieces = 1;
   if (outer < 8 && n * inner >= 2 * kGrain) pieces = n * inner / kGrain < 64 ? n * inner / kGrain : 64;

@@ -100,6 +100,31 @@ inline __attribute__((always_inline)) T across(Vec<T> v, const F& f) {
   if constexpr (step > 1) return across<T, step / 2>(v, f);
   else return v[0];
 }
+// The same within every `width` lanes side by side, a power of two: every lane has what its neighbours make.
+template <class T, int width, class F>
+inline __attribute__((always_inline)) Vec<T> within(Vec<T> v, const F& f) {
+  if constexpr (width > 1) {
+    Mask<T> partner;
+    for (int i = 0; i < kLanes<T>; i++) partner[i] = i ^ (width / 2);
+    return within<T, width / 2>(f(v, __builtin_shuffle(v, partner)), f);
+  }
+  return v;
+}
+// body(width as a constant), where rows of so many numbers divide a vector of several
+template <class T, class F>
+inline bool as_short_rows(int64_t width, const F& body) {
+  const auto run = [&](auto constant) {
+    if constexpr (constant() <= kLanes<T>) body(constant);
+    return constant() <= kLanes<T>;
+  };
+  switch (width) {
+    case 2: return run([] { return 2; });
+    case 4: return run([] { return 4; });
+    case 8: return run([] { return 8; });
+    case 16: return run([] { return 16; });
+    default: return false;
+  }
+}
 template <class T>
 inline __attribute__((always_inline)) T across_sum(Vec<T> v) {
   return across<T>(v, [](Vec<T> a, Vec<T> b) { return a + b; });
