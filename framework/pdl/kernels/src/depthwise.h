@@ -13,6 +13,7 @@
 namespace pdl::PDL_ISA {
 
 constexpr int kOutputs = 7;      // outputs of a block: what fits the registers of AVX2, and divides the sizes of most nets
+constexpr int kMoreOutputs = PDL_VECTOR_BYTES == 64 ? 10 : kOutputs;  // where there are 32 registers, and this divides a size better
 constexpr int kMostWindow = 7;   // taps along the width that have a form in registers
 constexpr int kMostRows = 16;    // taps along the height
 
@@ -78,10 +79,10 @@ struct PlainRows {
 
 // A row of outputs, channel by channel: out[i] = sum over rows r and taps t of rows[r][i * step + t] weights[r][t] (+ bias), clamped.
 //   out OUT pixels out_step apart; rows (used up), weights IN [count] pixels and taps `padded` apart; bias IN [padded] or null;
-//   bounds IN [2] or null
+//   bounds may be null
 template <class S>
 using DepthwiseRow = void (*)(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
-                              int64_t channels, int64_t padded, const Real<S>* bias, const Real<S>* bounds);
+                              int64_t channels, int64_t padded, const Real<S>* bias, const Bounds<Real<S>>* bounds);
 
 // sums[t] += sum over outputs j of x[j * step + t] g[j], channel by channel.   sums OUT taps `padded` apart, x, g IN pixels `padded` apart
 template <class T>
@@ -156,9 +157,9 @@ struct Depthwise {
     for (int64_t c = 0; c < padded; c++) to[c] = c < g.c ? value(from[c]) : T(0);
   }
 
-  // Output row oh of image n, from a ring of input rows that load(row, where) fills.   bounds IN [2] or null
+  // Output row oh of image n, from a ring of input rows that load(row, where) fills.   bounds may be null
   template <class S, class F>
-  void output_row(S* out, RowRing<T>& ring, int64_t n, int64_t oh, const F& load, const T* bounds = nullptr) const {
+  void output_row(S* out, RowRing<T>& ring, int64_t n, int64_t oh, const F& load, const Bounds<T>* bounds = nullptr) const {
     const T *rows[kMostRows], *weights[kMostRows];
     const Taps &h = out_h.taps[0], &across = out_w.taps[0];
     ring.need(n, max64(0, oh * h.step + h.offset[0]), min64(g.in[1] - 1, oh * h.step + h.offset[h.count - 1]), load);
@@ -180,12 +181,14 @@ struct Depthwise {
     last = room < 0 ? first : max64(first, min64(g.out[2], room / across.step + 1));
   }
 
-  // Whether rows are read in memory: it pays where the edges, which are copied, are few.
+  // Whether rows are read in memory: it pays where the edges, whose outputs are summed one by one, take less time than to copy every row once.
   template <class S>
   bool reads_memory() const {
+    constexpr int64_t latency = 4, copy = 2;  // cycles of an addition, and of a vector's way into the ring
     int64_t first, last;
     inner(first, last);
-    return in_place<S>() && last - first >= 2 * kOutputs;
+    const int64_t alone = (first + g.out[2] - last) * taps() * latency;
+    return in_place<S>() && last - first >= 2 * kOutputs && alone <= g.in[2] * g.stride[1] * copy;
   }
   // Numbers that the edges of a row take.
   int64_t edge_size() const {
@@ -197,7 +200,7 @@ struct Depthwise {
   }
 
   // Output row oh of an image whose rows are read in memory.   edge: [edge_size()]
-  void output_row_of(T* out, const T* image, int64_t oh, T* edge, const T* bounds) const {
+  void output_row_of(T* out, const T* image, int64_t oh, T* edge, const Bounds<T>* bounds) const {
     const T *from[kMostRows], *weights[kMostRows];
     const Taps &h = out_h.taps[0], &across = out_w.taps[0];
     int count = 0;
@@ -254,7 +257,7 @@ struct Depthwise {
       }
       const int64_t outputs = (g.in[2] - p + in_w.phases - 1) / in_w.phases;
       depthwise_row_of<S>(across.count > 0 ? across.count : 1, 1)(out + p * out_step, in_w.phases * out_step, outputs, rows, weights, count,
-                                                                    out_channels, padded, static_cast<const T*>(nullptr), static_cast<const T*>(nullptr));
+                                                                    out_channels, padded, static_cast<const T*>(nullptr), static_cast<const Bounds<T>*>(nullptr));
     }
   }
 

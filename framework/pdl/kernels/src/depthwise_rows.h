@@ -9,13 +9,13 @@ namespace pdl::PDL_ISA {
 // kRows: the number of rows where it is known, else 0 (and `some` says it)
 template <class S, int kWindow, int kStep, int kWide, int kRows>
 PDL_INLINE void depthwise_block(S* out, int64_t out_step, const Real<S>* const* rows, const Real<S>* const* weights, int some,
-                                int64_t channels, int64_t padded, const Real<S>* bias, const Real<S>* bounds) {
+                                int64_t channels, int64_t padded, const Real<S>* bias, const Bounds<Real<S>>* bounds) {
   using T = Real<S>;
   const int count = kRows ? kRows : some;
   for (int64_t c = 0; c < channels; c += kLanes<T>) {
     Vec<T> sum[kWide];
     const Vec<T> start = bias == nullptr ? Vec<T>{} : load(bias + c);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kWide; i++) sum[i] = start;
 #pragma GCC unroll 5
     for (int r = 0; r < count; r++) {
@@ -32,40 +32,45 @@ PDL_INLINE void depthwise_block(S* out, int64_t out_step, const Real<S>* const* 
       }
     }
     if (bounds != nullptr) {
-      const Vec<T> low = splat<T>(bounds[0]), high = splat<T>(bounds[1]);
-#pragma GCC unroll 8
-      for (int i = 0; i < kWide; i++) sum[i] = at_most<T>(at_least<T>(sum[i], low), high);
+#pragma GCC unroll 16
+      for (int i = 0; i < kWide; i++) sum[i] = within_bounds(sum[i], *bounds);
     }
     const int lanes = channels - c < kLanes<T> ? static_cast<int>(channels - c) : 0;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kWide; i++) norm::leave(out + i * out_step + c, sum[i], lanes);
   }
 }
 
 // A row of outputs; `rows` is used up. The last block is a whole one too, where there are enough outputs: some of them are computed again.
-template <class S, int kWindow, int kStep, int kRows>
+template <class S, int kWindow, int kStep, int kRows, int kWide>
 PDL_INLINE void depthwise_blocks(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
-                                 int64_t channels, int64_t padded, const Real<S>* bias, const Real<S>* bounds) {
+                                 int64_t channels, int64_t padded, const Real<S>* bias, const Bounds<Real<S>>* bounds) {
   int64_t at = 0;
   const auto go_on = [&](int64_t by) {
     at += by, out += by * out_step;
     for (int r = 0; r < count; r++) rows[r] += by * kStep * padded;
   };
-  if (outputs >= kOutputs)
-    for (; at < outputs; go_on(kOutputs)) {
-      if (outputs - at < kOutputs) go_on(outputs - at - kOutputs);
-      depthwise_block<S, kWindow, kStep, kOutputs, kRows>(out, out_step, rows, weights, count, channels, padded, bias, bounds);
+  if (outputs >= kWide)
+    for (; at < outputs; go_on(kWide)) {
+      if (outputs - at < kWide) go_on(outputs - at - kWide);
+      depthwise_block<S, kWindow, kStep, kWide, kRows>(out, out_step, rows, weights, count, channels, padded, bias, bounds);
     }
   for (; at < outputs; go_on(1)) depthwise_block<S, kWindow, kStep, 1, 0>(out, out_step, rows, weights, count, channels, padded, bias, bounds);
 }
 template <class S, int kWindow, int kStep>
 void depthwise_row(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count,
-                   int64_t channels, int64_t padded, const Real<S>* bias, const Real<S>* bounds) {
+                   int64_t channels, int64_t padded, const Real<S>* bias, const Bounds<Real<S>>* bounds) {
   constexpr int kRows = kWindow <= 3 ? kWindow : 0;
-  if constexpr (kRows > 0)
-    if (count == kRows)
-      return depthwise_blocks<S, kWindow, kStep, kRows>(out, out_step, outputs, rows, weights, count, channels, padded, bias, bounds);
-  depthwise_blocks<S, kWindow, kStep, 0>(out, out_step, outputs, rows, weights, count, channels, padded, bias, bounds);
+  const auto in_rows = [=](auto wide) __attribute__((always_inline)) {
+    constexpr int kWide = decltype(wide)::value;
+    if constexpr (kRows > 0)
+      if (count == kRows)
+        return depthwise_blocks<S, kWindow, kStep, kRows, kWide>(out, out_step, outputs, rows, weights, count, channels, padded, bias, bounds);
+    depthwise_blocks<S, kWindow, kStep, 0, kWide>(out, out_step, outputs, rows, weights, count, channels, padded, bias, bounds);
+  };
+  if constexpr (kMoreOutputs > kOutputs)
+    if (outputs >= kMoreOutputs && round_up(outputs, kMoreOutputs) <= round_up(outputs, kOutputs)) return in_rows(norm::Count<kMoreOutputs>{});
+  in_rows(norm::Count<kOutputs>{});
 }
 
 // sums[t] += sum over outputs j of x[j * kStep + t] g[j], channel by channel: a block of outputs in registers, then added.

@@ -98,6 +98,18 @@ inline Epilogue<T> from_column(Epilogue<T> how, int64_t column) {
   return how;
 }
 
+// Whether a kernel may do the activation of an epilogue to values in its registers, and what that is then.
+template <class T>
+inline bool bounded(const Epilogue<T>& how) {
+  return how.activation == kRelu || how.activation == kClip || (how.activation == kHardSwish && how.before == nullptr);
+}
+template <class T>
+inline Bounds<Real<T>> bounds_of(const Epilogue<T>& how) {
+  using R = Real<T>;
+  const bool clip = how.activation == kClip;
+  return {clip ? how.a : R(0), clip ? how.b : static_cast<R>(__builtin_inf()), how.activation == kHardSwish};
+}
+
 // The activation of an epilogue on vectors: clamps in registers, other functions by the table.
 template <class T>
 struct Function {
@@ -134,23 +146,21 @@ inline void finish(const Real<T>* tile, int64_t tile_stride, int64_t rows, int64
   pointwise_table(out)->finish(call, out, at, stride, tile, tile_stride, rows, columns);
 }
 
-// The epilogue (without statistics, null for none) of a kernel that writes a run of values at once: it clamps them itself where it can.
+// The epilogue (without statistics, null for none) of a kernel that writes a run of values at once: it finishes them itself where it can.
 template <class T>
 class RowEpilogue {
   using R = Real<T>;
 
  public:
   explicit RowEpilogue(const Epilogue<T>* then) : how_(then) {
-    const bool clamps = how_ != nullptr && how_->residual == nullptr && (how_->activation == kRelu || how_->activation == kClip);
-    if (how_ != nullptr && (clamps || (how_->residual == nullptr && how_->activation < 0))) how_ = nullptr;
-    if (!clamps) return;
-    bounds_[0] = then->activation == kClip ? then->a : R(0);
-    bounds_[1] = then->activation == kClip ? then->b : static_cast<R>(__builtin_inf());
-    clamped_ = true;
+    if (how_ == nullptr || how_->residual != nullptr) return;
+    bounded_ = bounded(*how_);
+    if (bounded_) bounds_ = bounds_of(*how_);
+    if (bounded_ || how_->activation < 0) how_ = nullptr;
   }
 
-  // Between which the kernel clamps, [2] or null.
-  const R* bounds() const { return clamped_ ? bounds_ : nullptr; }
+  // What the kernel does in its registers, or null.
+  const Bounds<R>* bounds() const { return bounded_ ? &bounds_ : nullptr; }
 
   // What is left to be done to y[at .. at + n), which lies near.
   void operator()(T* y, int64_t at, int64_t n) const {
@@ -170,8 +180,8 @@ class RowEpilogue {
 
  private:
   const Epilogue<T>* how_;
-  bool clamped_ = false;
-  R bounds_[2];
+  bool bounded_ = false;
+  Bounds<R> bounds_;
 };
 
 // The epilogue on rows that are written already.   y IN/OUT [rows, n]
@@ -205,7 +215,7 @@ void finish_rows(T* y, int64_t rows, int64_t n, const Epilogue<T>& how) {
 template <class T, bool kColumns>
 inline bool finishes(const Epilogue<T>* how, bool accumulate) {
   if (how == nullptr || (how->residual == nullptr && how->activation < 0)) return true;
-  const bool simple = how->before == nullptr && (how->activation < 0 || how->activation == kRelu || how->activation == kClip);
+  const bool simple = how->before == nullptr && (how->activation < 0 || bounded(*how));
   return kFinishes<T, kColumns> && simple && !(kUnit<T> == 2 && accumulate);
 }
 
@@ -214,11 +224,10 @@ inline bool finishes(const Epilogue<T>* how, bool accumulate) {
 template <class T, bool kColumns>
 inline void finished_tile(int rows, int columns, Tile<T> t, T* out, int64_t at, const Epilogue<T>* how, const ColumnSums& sums) {
   const int64_t stride = t.c_stride;
-  const Real<T> bounds[2] = {how != nullptr && how->activation == kClip ? how->a : Real<T>(0),
-                             how != nullptr && how->activation == kClip ? how->b : static_cast<Real<T>>(__builtin_inf())};
+  Bounds<Real<T>> bounds;
   if (finishes<T, kColumns>(how, t.accumulate)) {
     if (how != nullptr && how->residual != nullptr) t.residual = how->residual + at;
-    if (how != nullptr && how->activation >= 0) t.bounds = bounds;
+    if (how != nullptr && how->activation >= 0) bounds = bounds_of(*how), t.bounds = &bounds;
     if constexpr (kUnit<T> == 1) t.c = out + at;
     else t.rounded = out + at;
     tile_kernel<T, kColumns>(rows, columns, t);

@@ -15,7 +15,7 @@ class Expansion {
  public:
   // w IN packed rows [inputs, g.c], b IN [g.c] or null; inputs are whole units
   Expansion(const S* x, const S* w, const S* b, int64_t inputs, const Geometry& g, int64_t padded, const Epilogue<S>& then)
-      : x_(x), w_(w), g_(g), inputs_(inputs), padded_(padded), panels_((g.c + kPanel<S> - 1) / kPanel<S>), function_(&then) {
+      : x_(x), w_(w), g_(g), inputs_(inputs), padded_(padded), panels_((g.c + kPanel<S> - 1) / kPanel<S>), function_(&then), finish_(&then) {
     T* bias = static_cast<T*>(scratch(Slot::kPanelBias, panels_ * kPanel<S> * sizeof(T)));
     for (int64_t c = 0; c < panels_ * kPanel<S>; c++) bias[c] = b == nullptr || c >= g.c ? T(0) : value(b[c]);
     bias_ = bias;
@@ -23,7 +23,6 @@ class Expansion {
 
   // to OUT [g.in[2], padded]: row r of image n (of images and depths)
   void row(T* to, int64_t n, int64_t r) const {
-    const T bounds[2] = {function_.low[0], function_.high[0]};
     const S* from = x_ + (n * g_.in[1] + r) * g_.in[2] * inputs_;
     const int64_t tile = even_rows(g_.in[2], max_rows<S>(static_cast<int>(min64(g_.c, kPanel<S>))));
     for (int64_t at = 0; at < panels_; at++) {
@@ -31,14 +30,14 @@ class Expansion {
       const S *left = from, *right = w_ + at * kPanel<S> * inputs_;
       Tile<S> t{.a = &left, .b = &right, .batch = 1, .k = inputs_ / kUnit<S>, .a_stride = inputs_,
                 .b_stride = panel_width<S>(columns) * kUnit<S>, .c = to + at * kPanel<S>, .c_stride = padded_,
-                .bias = bias_ + at * kPanel<S>, .accumulate = false, .bounds = function_.clamp ? bounds : nullptr};
+                .bias = bias_ + at * kPanel<S>, .accumulate = false, .bounds = finish_.bounds()};
       t.repeat = g_.in[2] / tile;
       if (t.repeat > 0) tile_kernel<S, false>(static_cast<int>(tile), columns, t);
       const int rest = static_cast<int>(g_.in[2] % tile);
       t.step(t.repeat * tile), t.repeat = 1;
       if (rest > 0) tile_kernel<S, false>(rest, columns, t);
     }
-    if (function_.name >= 0 && !function_.clamp) function_.call(to, g_.in[2] * padded_);
+    if (function_.name >= 0 && finish_.bounds() == nullptr) function_.call(to, g_.in[2] * padded_);
   }
 
  private:
@@ -47,6 +46,7 @@ class Expansion {
   const Geometry& g_;
   int64_t inputs_, padded_, panels_;
   Function<T> function_;
+  RowEpilogue<S> finish_;
 };
 
 constexpr int64_t kExpandedRows = 28;  // input rows that a piece of work has at least: those around it are computed twice

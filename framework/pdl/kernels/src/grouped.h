@@ -33,7 +33,7 @@ void spread_pixels(Real<S>* to, const S* from, int64_t pixels, int64_t step, int
 //   out OUT pixels out_step apart; rows IN [count] of spread pixels; weights IN [count] of [tap][kGroup][lanes]
 template <class S, int kGroup, int kWindow, int kStep, int kWide>
 PDL_INLINE void grouped_block(S* out, int64_t out_step, const Real<S>* const* rows, const Real<S>* const* weights, int count, int64_t channels,
-                              const Real<S>* bias, const Real<S>* bounds) {
+                              const Real<S>* bias, const Bounds<Real<S>>* bounds) {
   using T = Real<S>;
   constexpr int lanes = kLanes<T>, pixel = kGroup * lanes;
   Vec<T> sum[kWide];
@@ -56,9 +56,8 @@ PDL_INLINE void grouped_block(S* out, int64_t out_step, const Real<S>* const* ro
     }
   }
   if (bounds != nullptr) {
-    const Vec<T> low = splat<T>(bounds[0]), high = splat<T>(bounds[1]);
 #pragma GCC unroll 8
-    for (int o = 0; o < kWide; o++) sum[o] = at_most<T>(at_least<T>(sum[o], low), high);
+    for (int o = 0; o < kWide; o++) sum[o] = within_bounds(sum[o], *bounds);
   }
 #pragma GCC unroll 8
   for (int o = 0; o < kWide; o++) norm::leave(out + o * out_step, sum[o], channels < lanes ? static_cast<int>(channels) : 0);
@@ -67,7 +66,7 @@ PDL_INLINE void grouped_block(S* out, int64_t out_step, const Real<S>* const* ro
 // A row of outputs; `rows` is used up.
 template <class S, int kGroup, int kWindow, int kStep>
 void grouped_row(S* out, int64_t out_step, int64_t outputs, const Real<S>** rows, const Real<S>* const* weights, int count, int64_t channels,
-                 const Real<S>* bias, const Real<S>* bounds) {
+                 const Real<S>* bias, const Bounds<Real<S>>* bounds) {
   int64_t at = 0;
   const auto go_on = [&](int64_t by) {
     at += by, out += by * out_step;
@@ -85,7 +84,7 @@ struct GroupedForms {
   using T = Real<S>;
   void (*spread)(T* to, const S* from, int64_t pixels, int64_t step, int64_t channels) = nullptr;
   void (*row)(S* out, int64_t out_step, int64_t outputs, const T** rows, const T* const* weights, int count, int64_t channels, const T* bias,
-              const T* bounds) = nullptr;
+              const Bounds<T>* bounds) = nullptr;
 
   GroupedForms(int64_t group, int64_t window, int64_t stride) { find<2>(group, window, stride); }
 
@@ -140,8 +139,8 @@ class Grouped {
     for (int64_t c = 0; bias != nullptr && c < blocks * kLane; c++) *to++ = c < g.c ? value(bias[c]) : T(0);
   }
 
-  // Output row oh of a block of channels of image n (of all images and depths).   bounds IN [2] or null
-  void row(S* y, const S* x, RowRing<T>& ring, int64_t n, int64_t block, int64_t oh, const T* bounds) const {
+  // Output row oh of a block of channels of image n (of all images and depths).   bounds may be null
+  void row(S* y, const S* x, RowRing<T>& ring, int64_t n, int64_t block, int64_t oh, const Bounds<T>* bounds) const {
     const int64_t first = block * kLane, channels = min64(kLane, g.c - first), pixel = group * kLane;
     const Taps &h = taps_[1], &across = taps_[2];
     const S* image = x + n * g.in[1] * g.in[2] * g.c + first;

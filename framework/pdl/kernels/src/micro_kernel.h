@@ -162,14 +162,15 @@ void micro_kernel(const Tile<T>& tile, int columns) {
             acc[i][j] += j == NRV - 1 ? edge.load_stored(added + j * lanes) : widened<kBytes>(added + j * lanes);
       }
       if (t.bounds != nullptr) {
-        const V low = t.bounds[0] - V{}, high = t.bounds[1] - V{};
+        const auto each = [&](const auto& f) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-        for (int i = 0; i < MR; i++)
+          for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2
-          for (int j = 0; j < NRV; j++) {
-            const V v = acc[i][j] < low ? low : acc[i][j];
-            acc[i][j] = v > high ? high : v;
-          }
+            for (int j = 0; j < NRV; j++) acc[i][j] = f(acc[i][j]);
+        };
+        const Bounds<R> bounds = *t.bounds;
+        if (bounds.swish) each([&](V v) __attribute__((always_inline)) { return hard_swish(v, &bounds.low); });
+        else each([&](V v) __attribute__((always_inline)) { return within_bounds(v, Bounds<R>{bounds.low, bounds.high}); });
       }
     }
     if constexpr (kUnit<T> == 2) {

@@ -51,6 +51,27 @@ inline int panel_width(int64_t columns) {
   return columns <= narrow ? narrow : columns <= wide ? wide : kPanel<T>;
 }
 
+// What a kernel does to a value in its registers before it stores it: min(max(v, low), high), or hard swish. NaN stays.
+template <class R>
+struct Bounds {
+  R low, high;
+  bool swish = false;
+};
+// V: R, or a vector of it
+template <class V, class R>
+inline __attribute__((always_inline)) V hard_swish(V v, const R*) {
+  v = v < R(-3) ? R(-3) - V{} : v;  // -infinity, too, becomes 0
+  V gate = v * R(1. / 6) + R(0.5);
+  gate = gate < R(0) ? V{} : gate;
+  return v * (gate > R(1) ? R(1) - V{} : gate);
+}
+template <class V, class R>
+inline __attribute__((always_inline)) V within_bounds(V v, const Bounds<R>& bounds) {
+  if (bounds.swish) return hard_swish(v, &bounds.low);
+  v = v < bounds.low ? bounds.low - V{} : v;
+  return v > bounds.high ? bounds.high - V{} : v;
+}
+
 // One call of the micro-kernel: C[m, n] (+)= sum_b sum_k A_b[m, k] B_b[k, n] (+ bias[n]), k counted in units.
 template <class T>
 struct Tile {
@@ -64,7 +85,7 @@ struct Tile {
   T* rounded = nullptr;  // OUT in place of C, rounded to T, where not null
   // In the row form of four-byte arithmetic, before C is stored (where not null):
   const T* residual = nullptr;      // IN added, laid out as C
-  const Real<T>* bounds = nullptr;  // IN [2]: C is clamped between them; NaN stays
+  const Bounds<Real<T>>* bounds = nullptr;
   // In the row form: tiles of as many rows, one under the other, and values between all A_b and what the first tile reads.
   int64_t repeat = 1, shift = 0;
   // Not 0, where a tile has few sums: repeated tiles lie beside one another, values from panel to panel of B, and units along k take turns
@@ -214,7 +235,7 @@ inline void tile_kernel(int rows, int columns, Tile<T> t) {
       Real<T> v = edge[i * width + j];
       if (to.accumulate) v += to.c[at];
       if (to.residual != nullptr) v += value(to.residual[at]);
-      if (!whole && to.bounds != nullptr) v = v < to.bounds[0] ? to.bounds[0] : v > to.bounds[1] ? to.bounds[1] : v;
+      if (!whole && to.bounds != nullptr) v = within_bounds(v, *to.bounds);
       if (kUnit<T> == 2 && to.rounded != nullptr) put(to.rounded + at, v);
       else to.c[at] = v;
     }
