@@ -65,7 +65,9 @@ def points(boxes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([places, seen], axis=2)
 
 
-def pycocotools_numbers(found: list[Objects], known: list[Objects], classes: int, kind: str) -> np.ndarray:
+def pycocotools_numbers(
+    found: list[Objects], known: list[Objects], classes: int, kind: str, sigmas: list[float] | None = None
+) -> np.ndarray:
     """COCO's own program on the same."""
     from pycocotools import mask
     from pycocotools.coco import COCO
@@ -105,6 +107,8 @@ def pycocotools_numbers(found: list[Objects], known: list[Objects], classes: int
             answers.dataset = {**coco.dataset, "annotations": []}
             answers.createIndex()
         run = COCOeval(coco, answers, {"boxes": "bbox", "masks": "segm", "keypoints": "keypoints"}[kind])
+        if sigmas is not None:
+            run.params.kpt_oks_sigmas = np.array(sigmas)
         run.evaluate()
         run.accumulate()
         run.summarize()

@@ -95,7 +95,7 @@ def recipe(tmp_path: Path, **task: Any) -> Path:
 def test_train_and_answer(tmp_path: Path) -> None:
     run = tmp_path / "run"
     result = workflow.train(config.load(recipe(tmp_path, flip_test="true")), run=run, progress=False)
-    assert {"test/pck@0.2", "test/pck@0.1", "test/loss"} <= set(result.metrics)
+    assert {"test/pck@0.2", "test/pck@0.1", "test/AP", "test/AR75", "test/loss"} <= set(result.metrics)
     assert set(result.baselines["mean pose"]) >= {"test/pck@0.2"}
     report = (run / "report.html").read_text()
     assert "Worst misses" in report

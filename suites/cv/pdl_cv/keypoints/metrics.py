@@ -1,8 +1,8 @@
-"""Share of keypoints in place. COCO's average precision is `pdl_cv.detection.metrics.KeypointAP`."""
+"""Share of keypoints in place, and COCO's average precision of objects that are cut out one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,9 @@ import numpy as np
 from pdl.errors import ShapeError, UsageError
 from pdl.hints import Range
 from pdl.train.metrics import Metric
+from pdl_cv.detection.average_precision import Accumulated, Judged
+from pdl_cv.detection.matching import Growing, Seen
+from pdl_cv.detection.metrics import KeypointAP, Objects
 
 Array = np.ndarray[Any, Any]
 
@@ -82,6 +85,43 @@ class PCK(Metric):
         """The share of each point, by name; NaN where it was never annotated."""
         share = np.divide(self.right, self.seen, out=np.full(len(self.names), np.nan), where=self.seen > 0)
         return dict(zip(self.names, share.tolist(), strict=True))
+
+
+class CutOutAP(KeypointAP):
+    """COCO's average precision by object keypoint similarity, of objects whose boxes are known: each annotated one is
+    one detection of its image, whose score is the mean of its points' (the protocol of top-down nets with annotated
+    boxes). Equal to pycocotools.
+
+    sigmas  as those of `KeypointAP`: by default COCO's of 17 points, 0.067 for each of any other number
+    """
+
+    def __init__(self, *, sigmas: Sequence[float] | None = None) -> None:
+        super().__init__(["object"], sigmas=sigmas)
+        self.images: dict[int, list[tuple[Array, Mapping[str, Any]]]] = {}
+
+    def update(self, predictions: Array, originals: Sequence[Mapping[str, Any]]) -> None:  # type: ignore[override]
+        """predictions [N, P, 3] (x, y, score) of objects in any order, and each as annotated: "keypoints" [P, 3], "box"
+        [4], "area", and "image", the number of its image."""
+        for points, known in zip(predictions, originals, strict=True):
+            self.images.setdefault(int(known["image"]), []).append((points, known))
+        self._done = None
+
+    @property
+    def _results(self) -> tuple[Seen, Accumulated | None, Judged]:
+        if self._done is None:  # objects of an image may come in several batches
+            self.samples, self.boxes, self._growing = [], [], Growing()
+            pairs = [_of_image(objects) for objects in self.images.values()]
+            super().update([found for found, _ in pairs], [known for _, known in pairs])
+        return super()._results
+
+
+def _of_image(objects: Sequence[tuple[Array, Mapping[str, Any]]]) -> tuple[Objects, Objects]:
+    """What was found in an image, and what is annotated."""
+    points = np.stack([found for found, _ in objects])
+    labels = np.zeros(len(objects), np.int64)
+    known = {name: np.stack([each[key] for _, each in objects])
+             for name, key in (("keypoints", "keypoints"), ("boxes", "box"), ("area", "area"))}  # fmt: skip
+    return {"labels": labels, "scores": points[..., 2].mean(axis=1), "keypoints": points}, {"labels": labels, **known}
 
 
 class PointShares(Metric):

@@ -15,6 +15,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl_cv.detection.check import check_recipe
+from pdl_cv.detection.metrics import Shown
 from pdl_cv.detection.smoke import smoke_test
 from pdl_cv.fitting import agreed, answer, first_images
 from pdl_cv.keypoints.baselines import baselines
@@ -22,7 +23,7 @@ from pdl_cv.keypoints.deploy import KeypointDeployer
 from pdl_cv.keypoints.flips import Flipped
 from pdl_cv.keypoints.loader import Instances, annotation_of, described, keypoint_loader, spans
 from pdl_cv.keypoints.losses import heatmap_loss
-from pdl_cv.keypoints.metrics import PCK, Misses, PointShares
+from pdl_cv.keypoints.metrics import PCK, CutOutAP, Misses, PointShares
 from pdl_cv.keypoints.preview import KeypointPreviewer
 from pdl_cv.keypoints.report import KeypointReporter
 from pdl_cv.steps.keypoints import peaks
@@ -41,6 +42,8 @@ class Keypoints(Task):
                 nobody drew boxes: all are the spans of points
     margin      how many times larger than its box the part around an object is, before it gets the proportions of the
                 net's input
+    oks_sigmas  of each point, for COCO's average precision: how far annotators disagree on it, as a share of the root
+                of an object's area; by default COCO's of 17 points, 0.067 for each of any other number
     misses      how many of the worst misses the report draws
     sigma       of the Gaussians that heatmaps are taught, in their cells
     refine      how points between the cells are found: none, quarter (of a cell to the higher neighbour) or dark (arXiv
@@ -72,12 +75,13 @@ class Keypoints(Task):
         flip_test: bool = False,
         score: Annotated[float, Range(0, 1)] = 0.2,
         reference: Sequence[str] | Literal["box"] | None = None,
+        oks_sigmas: Sequence[Annotated[float, Range(above=0)]] | None = None,
         misses: Annotated[int, Range(0)] = 12,
     ) -> None:
         self.names, self.flip_pairs, self.skeleton = list(names or ()), flip_pairs, skeleton
         self.whole, self.margin, self.sigma = whole, margin, sigma
         self.refine, self.flip_test, self.score = refine, flip_test, score
-        self.reference, self.misses = reference, misses
+        self.reference, self.oks_sigmas, self.misses = reference, oks_sigmas, misses
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -101,14 +105,18 @@ class Keypoints(Task):
     def metrics(self) -> dict[str, Metric]:
         length: Any = self.reference if isinstance(self.reference, str) else tuple(self.reference or torso(self.names))
         made = {f"pck@{share}": PCK(self.names, threshold=share, reference=length or "box") for share in (0.2, 0.1)}
-        return {**made, "points": PointShares(made["pck@0.2"]), "misses": Misses(self.misses)}
+        precision = Shown.all(CutOutAP(sigmas=self.oks_sigmas))
+        return {**made, **precision, "points": PointShares(made["pck@0.2"]), "misses": Misses(self.misses)}
 
     def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         (heatmaps,) = loss.outputs
         found = self.found(np.asarray(heatmaps.numpy() if hasattr(heatmaps, "numpy") else heatmaps), batch)
         truth = np.stack([original["keypoints"] for original in batch["original"]])
-        for name, metric in metrics.items():
-            metric.update(found, truth, *([np.asarray(batch["index"])] if name == "misses" else []))
+        for metric in metrics.values():
+            if isinstance(metric, CutOutAP):
+                metric.update(found, batch["original"])
+            else:
+                metric.update(found, truth, *([np.asarray(batch["index"])] if isinstance(metric, Misses) else []))
 
     def found(self, heatmaps: np.ndarray, batch: Any) -> np.ndarray:
         """float64 [N, P, 3] of an evaluated batch: x and y in the images of its objects, and the scores."""
@@ -143,6 +151,11 @@ class Keypoints(Task):
                 self.skeleton = [[int(a), int(b)] for a, b in described(dataset, "skeleton")]
             if self.whole is None:
                 self.whole = spans(dataset)
+        if self.oks_sigmas is not None and len(self.oks_sigmas) != len(self.names):
+            raise ConfigError(
+                f"task.oks_sigmas: {len(self.oks_sigmas)} numbers, but the data has {len(self.names)} points "
+                f"({listed(self.names)}); give one for each"
+            )
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
         return {"num_keypoints": len(self.names)}
