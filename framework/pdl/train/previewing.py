@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pdl.data import Dataset, Few, sample_name
+from pdl.data import DataLoader, Dataset, Few, sample_name
 from pdl.errors import DataError
 from pdl.report import Section, table
 from pdl.tensor import Tensor
@@ -63,6 +63,13 @@ class Previewer:
         batches = (self._batch(dataset, look, training=training) for training in uses)
         return [*samples, *batches, *self._names()]
 
+    def loader(self, dataset: Any, look: Look, *, training: bool) -> Any:
+        """The task's batches of the data set, read in this thread."""
+        loader = self.task.loader(dataset, self.recipe, training=training, seed=look.seed)
+        if isinstance(loader, DataLoader):
+            loader.workers = 0
+        return loader
+
     def _samples(self, dataset: Dataset, look: Look) -> Section:
         """A column for each of a few samples."""
         found = {
@@ -86,7 +93,7 @@ class Previewer:
         return [Section("Names by number", table(rows, head=("of", "names", "first")))] if rows else []
 
     def _batch(self, dataset: Any, look: Look, *, training: bool) -> Section:
-        loader = self.task.loader(dataset, self.recipe, training=training, seed=look.seed)
+        loader = self.loader(dataset, look, training=training)
         if hasattr(loader, "set_epoch"):
             loader.set_epoch(0)
         batch = next(iter(loader), None)

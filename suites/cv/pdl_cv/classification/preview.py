@@ -36,8 +36,8 @@ class ClassificationPreviewer(Previewer):
     def sections(self, dataset: Any, look: Look) -> list[Section]:
         if not isinstance(dataset, Dataset):  # a stream: samples have no numbers, so only batches can be shown
             return super().sections(dataset, look)
-        rows, evaluation = Few(dataset, look.samples).indices, self._loader(dataset, look, training=False)
-        training = self._loader(dataset, look, training=True) if look.training else None
+        rows, evaluation = Few(dataset, look.samples).indices, self.loader(dataset, look, training=False)
+        training = self.loader(dataset, look, training=True) if look.training else None
         seen = [] if training is None else [_shown(training, rows, epoch) for epoch in range(look.versions)]
         columns = [*seen, _shown(evaluation, rows, 0)]
         head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
@@ -46,12 +46,6 @@ class ClassificationPreviewer(Previewer):
         samples = Section("Samples", f"<p>{said}</p>{image_table(lines, head=head)}")
         mixed = [] if training is None else self._mixed(training)
         return [samples, *mixed, Section("Transforms", table(_names(training, evaluation), head=("", "in this order")))]
-
-    def _loader(self, dataset: Dataset, look: Look, *, training: bool) -> DataLoader:
-        loader = self.task.loader(dataset, self.recipe, training=training, seed=look.seed)
-        assert isinstance(loader, DataLoader)
-        loader.workers = 0
-        return loader
 
     def _original(self, dataset: Dataset, index: int) -> Cell:
         sample = dataset[index]

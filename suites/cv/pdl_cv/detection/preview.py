@@ -31,8 +31,8 @@ class DetectionPreviewer(Previewer):
         if not isinstance(dataset, Dataset):  # a stream: samples have no numbers, so only batches can be shown
             return super().sections(dataset, look)
         rows = Few(dataset, look.samples).indices
-        evaluation = self._loader(dataset, look, training=False)
-        training = self._loader(dataset, look, training=True) if look.training else None
+        evaluation = self.loader(dataset, look, training=False)
+        training = self.loader(dataset, look, training=True) if look.training else None
         columns = [] if training is None else [
             (f"epoch {epoch}", self._seen(training, rows, epoch)) for epoch in range(look.versions)
         ]  # fmt: skip
@@ -40,12 +40,6 @@ class DetectionPreviewer(Previewer):
         shown = [self._row(dataset, row, columns) for row in rows.tolist() if row in columns[-1][1]]
         mixed = [] if training is None else self._mixed(training)
         return [Section("Samples", f"<p>{escape(NOTE)}</p>{''.join(shown)}"), *mixed, *self._counts(dataset)]
-
-    def _loader(self, dataset: Dataset, look: Look, *, training: bool) -> DataLoader:
-        loader = self.task.loader(dataset, self.recipe, training=training, seed=look.seed)
-        assert isinstance(loader, DataLoader)
-        loader.workers = 0
-        return loader
 
     def _row(self, dataset: Dataset, index: int, columns: list[tuple[str, dict[int, str]]]) -> str:
         sample = dataset[index]

@@ -32,20 +32,15 @@ class KeypointPreviewer(Previewer):
     def sections(self, dataset: Any, look: Look) -> list[Section]:
         if not isinstance(dataset, Dataset):
             return super().sections(dataset, look)
-        evaluation = self._loader(dataset, look, training=False)
+        evaluation = self.loader(dataset, look, training=False)
         objects: Any = evaluation.dataset
         rows = Few(objects, look.samples).indices
-        training = self._loader(dataset, look, training=True) if look.training else None
+        training = self.loader(dataset, look, training=True) if look.training else None
         seen = [] if training is None else [self._shown(training, rows, epoch) for epoch in range(look.versions)]
         columns = [*seen, self._shown(evaluation, rows, 0)]
         lines = [[self._original(objects, row), *(each[row] for each in columns)] for row in sorted(columns[-1])]
         head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
         return [Section("Samples", f"<p>Normalize and ToFloat are undone.</p>{image_table(lines, head=head)}")]
-
-    def _loader(self, dataset: Dataset, look: Look, *, training: bool) -> DataLoader:
-        loader = self.task.loader(dataset, self.recipe, training=training, seed=look.seed)
-        loader.workers = 0
-        return loader
 
     def _original(self, objects: Any, index: int) -> Cell:
         sample = objects[index]
