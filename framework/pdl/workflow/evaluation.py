@@ -57,7 +57,7 @@ def evaluate(
     task, seed = folder.task(recipe), recipe.settings.seed
     with random.fork_seed(seed):
         with deferred():
-            parts = assemble(task, recipe, seed=seed, splits=(split,), training=False)
+            parts = assemble(task, recipe, seed=seed, splits=(split,), training=False, look=True)
         named = folder.load_weights(parts.model, weights)
         evaluation = evaluate_split(task, parts.model, parts.loaders[split], split=split)
         others = _known_baselines(folder, split) if baselines and not overrides else {}

@@ -539,6 +539,22 @@ def test_annotations_and_images_without_each_other_are_told(tmp_path: Path) -> N
         assert [str(each) for each in found].count(str(data.faults[0])) == 1
 
 
+def test_annotations_of_coco_whose_images_are_elsewhere(tmp_path: Path) -> None:
+    objects.coco(tmp_path / "data")
+    file = tmp_path / "data/annotations/instances_train2017.json"
+    for place in ("data/train2017/a.json", "data/a.json"):  # beside the images, and beside their folder
+        (tmp_path / place).write_text(file.read_text())
+        assert len(DetectionFolder(tmp_path / place)[1]["boxes"]) == 1
+        (tmp_path / place).unlink()
+    alone = tmp_path / "alone/a.json"
+    alone.parent.mkdir()
+    alone.write_text(file.read_text())
+    with pytest.raises(DataError, match=r"a\.json: none of its 3 images is below .*alone, the first is 0\.png; put the file"):
+        DetectionFolder(alone)
+    with pytest.raises(DataError, match=r"none\.json: no such file; name"):
+        DetectionFolder(tmp_path / "none.json")
+
+
 def test_a_map_that_is_missing_or_of_another_size(tmp_path: Path) -> None:
     objects.maps(tmp_path)
     (tmp_path / "masks/train/1.png").write_bytes(cv2.imencode(".png", np.ones((9, 9), np.uint8))[1].tobytes())

@@ -45,7 +45,8 @@ class Tree:
     def __init__(self, root: str | Path, on_error: Literal["error", "skip"] = "error") -> None:
         place = locate(root)
         if not place.exists():
-            raise fault(place, "no such folder", "name the folder that holds images and annotations (root=)")
+            what = "no such file" if place.suffix else "no such folder"
+            raise fault(place, what, "name the folder that holds images and annotations (root=)")
         self.given = place
         self.root = (place if place.is_dir() else place.parent).absolute()
         self.files = sorted(_walk(self.root))
