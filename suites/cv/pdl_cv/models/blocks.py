@@ -103,6 +103,15 @@ class SqueezeExcite(nn.Module):
         return x * self.gate(self.fc2(self.activation(self.fc1(scale))))  # type: ignore[no-any-return]
 
 
+def maxima(x: pdl.Tensor) -> pdl.Tensor:
+    """x [N, H, W, C] with its maxima over windows of 5, 9 and 13 cells, each the maximum over 5 of the one before:
+    [N, H, W, 4 C]."""
+    found = [x]
+    for _ in range(3):
+        found.append(pdl.max_pool(found[-1], 5, stride=1, padding=2))
+    return pdl.concat(found, axis=3)
+
+
 def chain(layers: Iterable[nn.Module], x: pdl.Tensor | Raw, *, residual: pdl.Tensor | None = None) -> pdl.Tensor:
     """The layers in turn, plus `residual`; norm and activation of one that has `raw` are left to the one behind it."""
     for layer in layers:

@@ -12,7 +12,7 @@ import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl.nn.fused import finish
-from pdl_cv.models.blocks import NamedConvNorm, from_paddle, merged, substituted, take_pretrained
+from pdl_cv.models.blocks import NamedConvNorm, from_paddle, maxima, merged, substituted, take_pretrained
 from pdl_cv.models.detector import Backbone, Selection
 from pdl_cv.models.distances import DistanceDetector, Distances, Predictions
 from pdl_cv.models.points import flat, points_of, prior_bias
@@ -144,17 +144,14 @@ class CSPRepResNet(nn.Module):
 
 
 class SPP(nn.Module):
-    """Maxima over windows of 5, 9 and 13 cells beside the input: each the maximum over 5 of the one before."""
+    """The input and its maxima over windows of 5, 9 and 13 cells."""
 
     def __init__(self, channels: int) -> None:
-        self.pool, self.conv = nn.MaxPool2d(5, stride=1, padding=2), conv(4 * channels, channels)
+        self.conv = conv(4 * channels, channels)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> the same shape."""
-        found = [x]
-        for _ in range(3):
-            found.append(self.pool(found[-1]))
-        return self.conv(pdl.concat(found, axis=3))  # type: ignore[no-any-return]
+        return self.conv(maxima(x))  # type: ignore[no-any-return]
 
 
 class CSPStage(nn.Module):

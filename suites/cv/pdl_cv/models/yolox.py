@@ -12,7 +12,7 @@ from pdl import nn
 from pdl.dtype import Array
 from pdl.hints import Range
 from pdl.nn.fused import Raw, finish
-from pdl_cv.models.blocks import NamedConvNorm, chain, substituted, take_pretrained
+from pdl_cv.models.blocks import NamedConvNorm, chain, maxima, substituted, take_pretrained
 from pdl_cv.models.detector import Backbone, Detector, Selection, Targets
 from pdl_cv.models.points import Points, flat, points_of, prior_bias
 from pdl_cv.ops import class_targets, simota_assign, take_assigned
@@ -111,18 +111,14 @@ class Focus(nn.Module):
 
 
 class SPPBottleneck(nn.Module):
-    """Maxima over windows of 5, 9 and 13 cells beside the input: each the maximum over 5 of the one before."""
+    """Half of the channels and their maxima over windows of 5, 9 and 13 cells."""
 
     def __init__(self, channels: int) -> None:
         self.conv1, self.conv2 = conv(channels, channels // 2), conv(channels // 2 * 4, channels)
-        self.pool = nn.MaxPool2d(5, stride=1, padding=2)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> the same shape."""
-        found = [self.conv1(x)]
-        for _ in range(3):
-            found.append(self.pool(found[-1]))
-        return self.conv2(pdl.concat(found, axis=3))  # type: ignore[no-any-return]
+        return self.conv2(maxima(self.conv1(x)))  # type: ignore[no-any-return]
 
 
 class CSPDarknet(nn.Module):
