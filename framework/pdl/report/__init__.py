@@ -22,10 +22,10 @@ from pdl.report.page import (
     png,
     table,
 )
-from pdl.report.plots import bar_chart, scatter_chart
+from pdl.report.plots import bar_chart, named_bars, scatter_chart
 
 __all__ = [
     "Card", "Section", "bar_chart", "charts", "class_sections", "command", "curve_sections", "document", "escape",
-    "facts", "figure", "figure_grid", "folded", "heat_table", "image_table", "line_chart", "number", "number_sections",
-    "picture", "png", "scatter_chart", "table",
+    "facts", "figure", "figure_grid", "folded", "heat_table", "image_table", "line_chart", "named_bars", "number",
+    "number_sections", "picture", "png", "scatter_chart", "table",
 ]  # fmt: skip

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from html import escape
 
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.report.axes import HEIGHT, Column, Frame, hover
+from pdl.report.axes import HEIGHT, LETTER, LINE, RIGHT, WIDTH, Column, Frame, hover
 from pdl.report.chart import COLOURS, GUIDE
 
 DRAWN = 2000  # points of a scatter plot
+BAR = 22  # pixels of a row with a horizontal bar
 
 
 def bar_chart(
@@ -45,6 +47,28 @@ def bar_chart(
         if each
     ]
     return frame.svg([*parts, hover(frame, columns)])
+
+
+def named_bars(values: Mapping[str, float], said: Sequence[str], *, label: str = "") -> str:
+    """An SVG of a horizontal bar for each name, from 0 to its value (>= 0; NaN: no bar), with the text said[i] behind
+    it; `label` is what they measure."""
+    longest = max((len(name) for name in values), default=0)
+    left, behind = 8 + LETTER * longest, LETTER * max(map(len, said), default=0) + 8
+    top = max((value for value in values.values() if value > 0), default=1.0)
+    parts = [f'<text x="{WIDTH - RIGHT}" y="11" text-anchor="end">{escape(label)}</text>'] if label else []
+    start = LINE if label else 0
+    for row, ((name, value), text) in enumerate(zip(values.items(), said, strict=True)):
+        middle = start + (row + 0.5) * BAR
+        end = left + (max(WIDTH - RIGHT - behind - left, 0) * value / top if value > 0 else 0.0)
+        parts.append(
+            f'<text x="{left - 6:.1f}" y="{middle + 4:.1f}" text-anchor="end">{escape(name)}</text>'
+            f'<path d="M{left:.1f} {middle - 7:.1f}H{end:.1f}v14H{left:.1f}z" fill="{COLOURS[0]}" fill-opacity=".75"/>'
+            f'<text x="{end + 6:.1f}" y="{middle + 4:.1f}">{escape(text)}</text>'
+        )
+    return (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {start + BAR * len(values)}" role="img" '
+        f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+    )
 
 
 def scatter_chart(x: Array, y: Array, *, x_label: str = "", y_label: str = "") -> str:

@@ -124,11 +124,16 @@ def _baselines(result: Result) -> str:
 
 
 def curves(lines: Sequence[Line], *, first: str = "") -> str:
-    """A chart for each metric, those at several cut-offs (recall@5, recall@20) in one, and one of the learning rate.
-    The loss stands first, then the metric `first`."""
+    """A chart for each metric that was ever known, those at several cut-offs (recall@5, recall@20) in one, and one of
+    the learning rate. The loss stands first, then the metric `first`."""
     epochs = [line for line in lines if line["kind"] == "epoch"]
     names = sorted(
-        {name.partition("/")[2] for line in epochs for name in line if "/" in name},
+        {
+            name.partition("/")[2]
+            for line in epochs
+            for name, value in line.items()
+            if "/" in name and value is not None
+        },
         key=lambda name: (name != "loss", name != first, name),
     )
     kinds: dict[str, list[str]] = {}

@@ -45,6 +45,7 @@ def test_sections(protocol: Any) -> None:
     assert re.search(
         r"background</td><td>nothing is annotated there</td><td class=\"n\">1</td>", found["Kinds of errors"]
     )
+    assert re.search(r"AP50 lost</text>.*>background</text>.*, 1 error</text>", found["Kinds of errors"])
     assert "4 of 4 annotations" in found["What is found, by size"]
     assert found["Worst images"].count("<svg") == 1
     assert "1 wrong, 0 missed, sample 1" in found["Worst images"]

@@ -3,6 +3,7 @@ the values of all curves, and thinned curves look the same."""
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pdl.report import bar_chart, line_chart, scatter_chart
+from pdl.report import bar_chart, line_chart, named_bars, scatter_chart
 from pdl.report.axes import HEIGHT, LEFT, LETTER, POINTS, RIGHT, WIDTH, nearest, thinned
 from pdl.report.chart import COLUMNS
 
@@ -129,6 +130,20 @@ def test_bars() -> None:
     path = next(ElementTree.fromstring(chart).iter(f"{SVG}path")).get("d", "")
     assert path.count("z") == 2
     assert tips(chart) == ["0 to 1\N{BLACK SQUARE} 3 samples", "2 to 3\N{BLACK SQUARE} 1 sample"]
+
+
+def test_bars_by_name() -> None:
+    chart = named_bars(
+        {"a & b": 0.5, "none": 0.0, "long name": 2.0, "nan": math.nan}, ["1", "2", "3", "-"], label="lost"
+    )
+    drawing = ElementTree.fromstring(chart)
+    ends = [re.findall(r"M(\S+) \S+H(\S+?)v", each.get("d", ""))[0] for each in drawing.iter(f"{SVG}path")]
+    widths = [float(end) - float(start) for start, end in ends]
+    assert widths[1] == widths[3] == 0
+    assert widths[2] == pytest.approx(4 * widths[0], abs=0.3)
+    assert max(float(end) for _, end in ends) < WIDTH - RIGHT
+    texts = ["lost", "a & b", "1", "none", "2", "long name", "3", "nan", "-"]
+    assert [each.text for each in drawing.iter(f"{SVG}text")] == texts
 
 
 @pytest.mark.parametrize("count", [1, 2, 100, 9999])

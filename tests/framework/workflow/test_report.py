@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pdl.report import Section, document, heat_table, line_chart, picture, png, table
+from pdl.workflow.report import curves
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -64,3 +65,12 @@ def test_text_is_escaped() -> None:
     assert "<x>" not in page
     assert "&lt;script&gt;" in page
     assert "0.1235" in page
+
+
+def test_metrics_that_were_never_known_have_no_chart() -> None:
+    lines = [
+        {"kind": "epoch", "step": k, "epoch": k, "lr": 0.1, "val/loss": 1.0, "val/AP": 0.5, "val/AP_large": None}
+        for k in (1, 2)
+    ]
+    html = curves([*lines, {**lines[0], "epoch": 3, "val/AP": None}])
+    assert [name in html for name in ("AP<", "AP_large", "loss<")] == [True, False, True]
