@@ -16,6 +16,9 @@ from pdl.vocabulary import Vocabulary
 KINDS = {
     "characters": "pdl_nlp.tokenizers.characters:Characters",
     "words": "pdl_nlp.tokenizers.words:Words",
+    "wordpiece": "pdl_nlp.tokenizers.wordpiece:WordPiece",
+    "bpe": "pdl_nlp.tokenizers.bpe:ByteLevelBPE",
+    "sentencepiece": "pdl_nlp.tokenizers.sentencepiece:SentencePiece",
 }
 """Where the class of a kind of tokenizer is: `module:class`."""
 SPECIAL = ("pad", "unknown", "cls", "sep", "mask")
@@ -100,6 +103,13 @@ class Tokenizer:
         if found < 0:
             raise UsageError(f"the vocabulary of {len(self.tokens):,} tokens has no {token!r:.60}")
         return found
+
+    def _needed(self, part: str, what: str) -> int:
+        """The number of a special token; UsageError where it has none for `what`."""
+        number: int | None = getattr(self, part)
+        if number is None:
+            raise UsageError(f"{self.kind}: special={{{part!r}: TOKEN}} says which token stands for {what}")
+        return number
 
     def _template(self, given: Sequence[Sequence[Any]], texts: list[str]) -> tuple[tuple[str, int], ...]:
         found = tuple((str(token), int(segment)) for token, segment in given)
@@ -186,7 +196,7 @@ class Tokenizer:
         module, _, name = KINDS[kind].partition(":")
         found: type[Tokenizer] = getattr(importlib.import_module(module), name)
         try:
-            return found(vocabularies["tokens"], **given, **constants)
+            return found(vocabularies["tokens"], **{**given, **constants})
         except TypeError as error:
             raise UsageError(f"tokenizer {kind}: {error}") from None
 
@@ -202,6 +212,14 @@ def cut(counts: Sequence[int], room: int, max_length: int) -> list[int]:
         return [room]
     short = min(*counts, room // 2)
     return [room - short, short] if counts[0] > counts[1] else [short, room - short]
+
+
+def added_tokens(tokenizer: Tokenizer, given: Sequence[Sequence[Any]] | None) -> list[tuple[str, bool, bool]]:
+    """Tokens that are found in a text before all else, and whether each takes the white space before it and behind it;
+    None: the special tokens, which take none."""
+    if given is None:
+        return [(token, False, False) for token in dict.fromkeys(tokenizer.special.values())]
+    return [(str(token), bool(left), bool(right)) for token, left, right in given]
 
 
 def joined(encodings: Sequence[tuple[Sequence[int], Sequence[Sequence[int]], Sequence[int]]]) -> Encodings:

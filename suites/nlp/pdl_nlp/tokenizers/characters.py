@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import UsageError
 from pdl_nlp.tokenizers.base import Encodings, Tokenizer
 
 CODE_POINTS = 0x110000
@@ -28,15 +27,12 @@ class Characters(Tokenizer):
     def __init__(self, tokens: Iterable[str], *, lower: bool = False, spaces: bool = False, **common: Any) -> None:
         super().__init__(tokens, **common)
         self.lower, self.spaces = bool(lower), bool(spaces)
-        if self.unknown is None:
-            raise UsageError(
-                "characters: special={'unknown': TOKEN} says which token stands for a character without one"
-            )
+        self._unknown = self._needed("unknown", "a character without one")
 
     @cached_property
     def _numbers(self) -> Array:
         """int32 [0x110000]: the number of every code point; -1 of one that is no token."""
-        table = np.full(CODE_POINTS, self.unknown, np.int32)
+        table = np.full(CODE_POINTS, self._unknown, np.int32)
         for number, token in enumerate(self.tokens):
             if len(token) == 1:
                 table[ord(token)] = number

@@ -26,9 +26,8 @@ class Words(Tokenizer):
         super().__init__(tokens, **common)
         if split not in SPLITS:
             raise UsageError(f"words: split={split!r:.60} must be one of {', '.join(SPLITS)}")
-        if self.unknown is None:
-            raise UsageError("words: special={'unknown': TOKEN} says which token stands for a word without one")
         self.lower, self.split = bool(lower), split
+        self._unknown = self._needed("unknown", "a word without one")
         self._find = {token: number for number, token in enumerate(self.tokens)}
 
     def encode_many(self, texts: Sequence[str]) -> Encodings:
@@ -37,8 +36,8 @@ class Words(Tokenizer):
     def _encoded(self, text: str) -> tuple[list[int], list[tuple[int, int]], range]:
         spans = [match.span() for match in SPLITS[self.split].finditer(text)]
         found = (text[begin:end] for begin, end in spans)
-        ids = [self._find.get(word.lower() if self.lower else word, self.unknown) for word in found]
-        return [int(number) for number in ids if number is not None], spans, range(len(spans))
+        ids = [self._find.get(word.lower() if self.lower else word, self._unknown) for word in found]
+        return ids, spans, range(len(spans))
 
     def joined(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)

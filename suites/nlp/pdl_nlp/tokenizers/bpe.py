@@ -1,0 +1,105 @@
+"""Byte-level BPE, as GPT-2 and RoBERTa have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.dtype import Array
+from pdl.errors import DataError, UsageError
+from pdl.kernels import tokens as kernels
+from pdl_nlp.tokenizers.base import Encodings, Tokenizer, added_tokens
+from pdl_nlp.tokenizers.unicode import classes
+
+_SHOWN = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_HIDDEN = [byte for byte in range(256) if byte not in set(_SHOWN)]
+ALPHABET = {**{byte: chr(byte) for byte in _SHOWN}, **{byte: chr(256 + i) for i, byte in enumerate(_HIDDEN)}}
+"""How tokens write a byte: printable ones as themselves, others as letters from U+0100 on (the space as U+0120)."""
+BYTES = {letter: byte for byte, letter in ALPHABET.items()}
+
+
+class ByteLevelBPE(Tokenizer):
+    """Pairs of bytes merged in the order of training (Radford et al., "Language models are unsupervised multitask
+    learners", 2019); equal to HF `tokenizers`.
+
+    Texts are split by GPT-2's regular expression, and each part, in UTF-8, is put together by rank. Nothing is unknown.
+    A token that is part of a character has the place of the whole character.
+
+    merges        int32 [M, 2]: the numbers of two tokens that are merged, in order of rank
+    space_before  a space is put before a text that begins with none
+    split         texts are split; else each is one part
+    trim          offsets leave out the spaces of tokens
+    keep_first    but not the one space that the first token begins with
+    added         as of `pdl_nlp.tokenizers.WordPiece`
+    """
+
+    kind = "bpe"
+
+    def __init__(
+        self,
+        tokens: Iterable[str],
+        merges: Array,
+        *,
+        space_before: bool = False,
+        split: bool = True,
+        trim: bool = True,
+        keep_first: bool = False,
+        added: Sequence[Sequence[Any]] | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(tokens, **common)
+        self.space_before, self.split = bool(space_before), bool(split)
+        self.trim, self.keep_first = bool(trim), bool(keep_first)
+        self.added = added_tokens(self, added)
+        self.merges = np.ascontiguousarray(merges, np.int32).reshape(-1, 2)
+        n, find = len(self.tokens), {token: number for number, token in enumerate(self.tokens)}
+        if self.merges.size and not 0 <= self.merges.min() <= self.merges.max() < n:
+            raise UsageError(f"bpe: merges of tokens {self.merges.min()} to {self.merges.max()}; there are {n:,}")
+        made = [find.get(self.tokens[a] + self.tokens[b], -1) for a, b in self.merges.tolist()]
+        if -1 in made:
+            a, b = self.merges[made.index(-1)]
+            raise UsageError(f"bpe: {self.tokens[a]!r} and {self.tokens[b]!r} are merged to what is no token")
+        absent = -1 if self.unknown is None else self.unknown
+        space = ALPHABET[ord(" ")]
+        self._kernel = kernels.BytePair(
+            classes(),
+            np.array([find.get(ALPHABET[byte], absent) for byte in range(256)], np.int32),
+            np.column_stack([self.merges, np.array(made, np.int32)]).astype(np.int32),
+            np.array([len(token) - len(token.lstrip(space)) for token in self.tokens], np.int32),
+            np.array([len(token) - len(token.rstrip(space)) for token in self.tokens], np.int32),
+            prefix=self.space_before,
+            split=self.split,
+            trim=self.trim,
+            keep=self.keep_first,
+            added=[(token, find[token], left, right) for token, left, right in self.added],
+        )
+
+    @classmethod
+    def read(cls, tokens: Sequence[str], merges: Iterable[Sequence[str]], **settings: Any) -> ByteLevelBPE:
+        """From merges as pairs of tokens; DataError for one that names none."""
+        find = {token: number for number, token in enumerate(tokens)}
+        numbers: list[tuple[int, int]] = []
+        for pair in merges:
+            if len(pair) != 2 or pair[0] not in find or pair[1] not in find:
+                raise DataError(f"merge {len(numbers)}, {' '.join(pair)!r:.60}, is not a pair of tokens")
+            numbers.append((find[pair[0]], find[pair[1]]))
+        return cls(tokens, np.array(numbers, np.int32).reshape(-1, 2), **settings)
+
+    def encode_many(self, texts: Sequence[str]) -> Encodings:
+        return Encodings(*self._kernel.encode(texts))
+
+    def joined(self, tokens: Sequence[str]) -> str:
+        parts = (
+            bytes(BYTES[letter] for letter in token) if all(letter in BYTES for letter in token) else token.encode()
+            for token in tokens
+        )
+        return b"".join(parts).decode("utf-8", "replace")
+
+    def settings(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("space_before", "split", "trim", "keep_first")}
+        return {**own, "added": [list(each) for each in self.added], **super().settings()}
+
+    def arrays(self) -> dict[str, Array]:
+        return {"merges": self.merges}

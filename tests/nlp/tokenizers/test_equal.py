@@ -1,0 +1,84 @@
+"""Equal to HF `tokenizers` and to `sentencepiece`, where these are installed: numbers and offsets on lines of mixed
+scripts. tools/bench/tokenizers.py compares whole vocabularies on 20,000 lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pdl_nlp.tokenizers import read
+from tests.nlp.tokenizers.mixed import mixed_lines
+
+LINES = mixed_lines(400, seed=1)
+
+
+def hf() -> Any:
+    return pytest.importorskip("tokenizers", reason="HF tokenizers is not installed")
+
+
+def trained(kind: str, file: Path) -> Any:
+    """HF's own tokenizer of this kind, trained by HF on other lines, and saved."""
+    tokenizers = hf()
+    pre, post = tokenizers.pre_tokenizers, tokenizers.processors
+    if kind.startswith("bert"):
+        made = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+        made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=kind == "bert")
+        made.pre_tokenizer, made.decoder = pre.BertPreTokenizer(), tokenizers.decoders.WordPiece()
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=1500, special_tokens=special, show_progress=False)
+    else:
+        made = tokenizers.Tokenizer(tokenizers.models.BPE())
+        made.pre_tokenizer, made.decoder = (
+            pre.ByteLevel(add_prefix_space=kind == "roberta"),
+            tokenizers.decoders.ByteLevel(),
+        )
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=900, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+            initial_alphabet=pre.ByteLevel.alphabet(), show_progress=False,
+        )  # fmt: skip
+    made.train_from_iterator(mixed_lines(600, seed=2), trainer)
+    if kind.startswith("bert"):
+        made.post_processor = post.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    elif kind == "roberta":
+        made.post_processor = post.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    else:
+        made.post_processor = post.ByteLevel(trim_offsets=False)
+    made.save(str(file))
+    return made
+
+
+@pytest.mark.parametrize("kind", ["bert", "bert_cased", "gpt2", "roberta"])
+def test_as_hf(kind: str, tmp_path: Path) -> None:
+    theirs = trained(kind, tmp_path / "tokenizer.json")
+    ours = read(tmp_path)
+    made = ours.encode_many(LINES)
+    special = {number for number in (ours.pad, ours.cls, ours.sep, ours.mask) if number is not None}
+    for i, (line, expected) in enumerate(zip(LINES, theirs.encode_batch(LINES, add_special_tokens=False), strict=True)):
+        one = made.text(i)
+        got = one.ids.tolist(), [tuple(each) for each in one.offsets.tolist()], one.words.tolist()
+        assert got == (expected.ids, expected.offsets, expected.word_ids), line
+        shown = [number for number in expected.ids if number not in special]
+        assert ours.decode(one.ids) == theirs.decode(shown, skip_special_tokens=False), line
+    theirs.enable_truncation(16)
+    for first, second in zip(LINES[::2], LINES[1::2], strict=True):
+        for pair in (second, None):
+            expected = theirs.encode(first, pair)
+            one, segments = ours.encode(first, pair, max_length=16)
+            assert (one.ids.tolist(), segments.tolist()) == (expected.ids, expected.type_ids)
+            assert [tuple(each) for each in one.offsets.tolist()] == expected.offsets
+
+
+def test_single_code_points_as_hf(tmp_path: Path) -> None:
+    """Every 7th code point between two letters: normalisation and split."""
+    theirs = trained("bert", tmp_path / "tokenizer.json")
+    texts = [f"a{chr(c)}b" for c in range(0, 0x110000, 7) if not 0xD800 <= c < 0xE000]
+    made = read(tmp_path).encode_many(texts)
+    expected = theirs.encode_batch(texts, add_special_tokens=False)
+    wrong = [
+        hex(ord(text[1]))
+        for i, text in enumerate(texts)
+        if [tuple(each) for each in made.text(i).offsets.tolist()] != expected[i].offsets
+    ]
+    assert wrong == []
