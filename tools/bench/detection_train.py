@@ -6,7 +6,8 @@
 SSDlite and Faster R-CNN are torchvision's own, losses included; YOLOX and PicoDet are written in PyTorch
 (detection_torch.py). pdl runs compiled steps, as its trainer does; PyTorch runs eagerly, in NCHW and in channels last.
 Both begin with the weights that PyTorch draws, and learn from the same batch, so that their first losses must agree
-within 0.5 %: those of YOLOX and PicoDet do to six digits, in SSDlite about one default box in 70 is matched otherwise.
+within 0.5 %: those of YOLOX and PicoDet do to six digits; in SSDlite several default boxes of one shape may hold a
+whole object, so that they overlap it equally, and rounding decides which of them is to find it.
 Faster R-CNN draws samples, so its losses are only near each other.
 
 The sides are processes that take short turns (turns.py); the ratio is to the faster layout of PyTorch.

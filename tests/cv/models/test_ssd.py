@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,25 @@ def test_eight_pictures_are_learnt_in_a_hundred_steps() -> None:
         step(*data)
         optimiser.step()
     assert found_all(net, data) == []
+
+
+def test_default_boxes_have_the_bits_of_torchvision() -> None:
+    """float32 after the sides, the centres, each corner and its pixels: one object may overlap several boxes equally,
+    and then the last bit decides which of them is to find it."""
+    cells, scales = (20, 10, 5, 3, 2, 1), (0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0)
+    wanted = []
+    for k, count in enumerate(cells):
+        s, between = scales[k], math.sqrt(scales[k] * scales[k + 1])
+        pairs = [(s, s), (between, between)]
+        for root in (math.sqrt(2), math.sqrt(3)):
+            pairs += [(s * root, s / root), (s / root, s * root)]
+        sides = [[min(np.float32(side), np.float32(1)) for side in pair] for pair in pairs]
+        at = [(np.float32(i) + np.float32(0.5)) / np.float32(count) for i in range(count)]
+        half, pixels = np.float32(0.5), np.float32(320)
+        for y in at:
+            for x in at:
+                for w, h in sides:
+                    corners = (x - half * w, y - half * h, x + half * w, y + half * h)
+                    wanted.append([corner * pixels for corner in corners])
+    found = default_boxes([(n, n) for n in cells], (320, 320), scales, ((2, 3),) * 6)
+    np.testing.assert_array_equal(found, np.array(wanted, np.float32))

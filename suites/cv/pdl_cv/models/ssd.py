@@ -160,6 +160,9 @@ def default_boxes(
     other way around for its ratios r, where s_k is the share of the image in `scales`, one more than there are maps.
     Centres are `steps` pixels apart; without, they divide the image evenly. With `reduced` the first map has one
     square, of half the side.
+
+    Neighbours that hold a whole object overlap it equally, and rounding decides which finds it: numbers are rounded to
+    float32 at the steps where torchvision rounds them.
     """
     height, width = size
     found = []
@@ -167,12 +170,13 @@ def default_boxes(
         roots = [np.sqrt(r) for r in ratios[k]]
         squares = [0.5] if reduced and k == 0 else [1.0, np.sqrt(scales[k + 1] / scales[k])]
         shapes = [(side, side) for side in squares] + [shape for r in roots for shape in ((r, 1 / r), (1 / r, r))]
-        sides = np.clip(np.array(shapes) * scales[k], 0, 1) / 2
+        sides = np.clip(np.array(shapes) * scales[k], 0, 1).astype(np.float32) / 2
         down, across = (rows, columns) if steps is None else (height / steps[k], width / steps[k])
-        y, x = np.meshgrid((np.arange(rows) + 0.5) / down, (np.arange(columns) + 0.5) / across, indexing="ij")
+        places = ((np.arange(count, dtype=np.float32) + 0.5) / of for count, of in ((rows, down), (columns, across)))
+        y, x = np.meshgrid(*places, indexing="ij")
         centres = np.stack([x, y], axis=-1).reshape(-1, 1, 2)
         found.append(np.concatenate([centres - sides, centres + sides], axis=-1).reshape(-1, 4))
-    return (np.concatenate(found) * [width, height, width, height]).astype(np.float32)
+    return np.concatenate(found) * np.array([width, height, width, height], np.float32)
 
 
 # -- the net -----------------------------------------------------------------------------------------------------------
