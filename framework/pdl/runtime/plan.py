@@ -11,6 +11,7 @@ import mmap
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,6 +37,8 @@ Timer: TypeAlias = "Callable[[Node, float, float], None]"
 MEMORY = 256 << 20
 #: bytes below which a plan's block comes from pdl's allocator: less than a page a piece would be waste
 SMALL = 16 << 10
+#: bytes of a huge page, which takes one walk through page tables where small ones take 512
+HUGE = 2 << 20
 #: bytes above which an output comes from the system and goes back to it
 LARGE = 4 << 20
 
@@ -71,7 +74,15 @@ def pages(nbytes: int) -> Array:
     if nbytes < SMALL:
         return empty((nbytes,), np.dtype(np.uint8))
     try:
-        return np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
+        if nbytes < HUGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+            return np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
+        room = -(-nbytes // HUGE) * HUGE + HUGE  # whole pages, wherever the first one begins
+        taken = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages alone
+        with suppress(OSError):  # a kernel without huge pages
+            taken.madvise(mmap.MADV_HUGEPAGE)
+        found = np.frombuffer(taken, np.uint8)
+        begin = -found.ctypes.data % HUGE
+        return found[begin : begin + nbytes]
     except (OSError, ValueError, OverflowError) as error:
         raise MemoryLimitError(
             f"a run needs {nbytes / 2**30:.3g} GiB, which this machine does not give ({error}); "
