@@ -73,7 +73,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str =
     """Rows under column names; numbers are aligned right. Columns that a terminal has no room for come in a further
     table below, with the first column again."""
     columns = [_one_line(name) for name in columns]
-    texts = [[cell(value) for value in row] for row in rows]
+    rows = list(rows)
+    wide = [
+        max((abs(row[i]) for row in rows if isinstance(row[i], float)), default=0) >= 100 for i in range(len(columns))
+    ]
+    texts = [[cell(value, coarse=wide[i]) for i, value in enumerate(row)] for row in rows]
     right = [bool(texts) and all(_is_number(row[i]) for row in texts) for i in range(len(columns))]
     lines = list(columns), *texts
     widths = [max(len(row[i]) for row in lines) for i in range(len(columns))]
@@ -118,11 +122,14 @@ def sign(mark: str, plain: str) -> str:
     return mark
 
 
-def cell(value: Any) -> str:
-    """A value in a table, on one line: floats with four significant places, None as a dash."""
+def cell(value: Any, *, coarse: bool = False) -> str:
+    """A value in a table, on one line: floats with four significant places, None as a dash. `coarse`: of a column with
+    numbers from 100 on, such as pixels, where one place behind the point is enough."""
     if value is None:
         return "-"
     if isinstance(value, float):
+        if coarse and (value == 0 or 0.05 <= abs(value) < 1e5):
+            return f"{value:.1f}"
         return f"{value:.4f}" if 1e-3 <= abs(value) < 1e5 or value == 0 else f"{value:.4g}"
     return _one_line(str(value))
 
