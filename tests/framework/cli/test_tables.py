@@ -71,5 +71,5 @@ def test_what_cannot_fit_is_whole_all_the_same(
 def test_a_column_of_pixels_has_one_place(capsys: pytest.CaptureFixture[str]) -> None:
     style.table(["score", "x"], [[0.98765, 231.4567], [0.5, 0.0], [0.25, 0.001]])
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["score", "x"], ["0.9876", "231.5"], ["0.5000", "0.0"], ["0.2500", "0.0010"],
+        ["score", "x"], ["0.9877", "231.5"], ["0.5000", "0.0"], ["0.2500", "0.0010"],
     ]  # fmt: skip
