@@ -89,6 +89,7 @@ def test_steps_import_nothing_heavy(suite: str) -> None:
 WORDS = Vocabulary(["a", "b"])
 NODES = {"graph.start": np.array([0, 1, 2]), "graph.neighbours": np.array([1, 0], np.int32)}
 IMAGE = [{"step": "image", "mode": "rgb"}]
+WORDS_OF = {"kind": "words", "special": {"pad": "a", "unknown": "b"}}
 CENTRES = {"step": "centerface", "sizes": "y", "offsets": "y"}
 #: distribution -> pipelines that have all of its steps, and what these need
 BUNDLES: dict[str, list[dict[str, Any]]] = {
@@ -104,6 +105,7 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": [{"step": "enclosing_subgraph", "part": "node", "vocabulary": "words"}], "constants": NODES},
         {"pre": [{"step": "triple_query", "part": "entity", "entities": "words", "relations": "words"}]},
     ],
+    "pdl-nlp": [{"pre": [{"step": "tokens", "vocabulary": "words", "tokenizer": WORDS_OF}]}],
     "pdl-ocr": [{"pre": IMAGE, "post": [{"step": "db_boxes"}]}],
     "pdl-quantum": [
         {"pre": [{"step": "pauli_word", "part": "word", "num_qubits": 2}]},

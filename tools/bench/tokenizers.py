@@ -45,11 +45,11 @@ def peer_of(
     import sentencepiece
 
     found = sentencepiece.SentencePieceProcessor(model_file=str(file))
-    kind = "immutable_proto"
+    kind: dict[str, Any] = {"out_type": "offset_mapping"}
     return (
-        lambda texts: found.encode(texts, out_type=kind, num_threads=1),
-        lambda text: found.encode(text, out_type=kind),
-        lambda made: ([each.id for each in made.pieces], [[each.begin, each.end] for each in made.pieces]),
+        lambda texts: found.encode(texts, num_threads=1, **kind),
+        lambda text: found.encode(text, **kind),
+        lambda made: (made["ids"], [list(each) for each in made["offsets"]]),
     )
 
 

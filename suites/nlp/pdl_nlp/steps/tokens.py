@@ -1,0 +1,154 @@
+"""The input step for texts: a text, or a pair, in; the numbers of its tokens out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pdl.dtype import Array
+from pdl.errors import DataError
+from pdl.runtime import tables
+from pdl.runtime.fields import part_of
+from pdl.runtime.steps import Input, InputStep, Resources, Sample
+from pdl.runtime.steps.arguments import check, count, one_of, text, texts
+from pdl.runtime.steps.rows import ABOUT_ROW, ROW
+from pdl.vocabulary import Vocabulary
+from pdl_nlp.tokenizers.base import Encoding, Tokenizer
+
+GIVES = ("ids", "segments")
+MAX_LENGTH = 512
+
+
+class Tokenized(NamedTuple):
+    """What `TokensInput` keeps of an item in `sample.memo`, under its vocabulary.
+
+    texts     one, or two of a pair
+    encoding  its tokens, with the special ones
+    segments  int32 [T]
+    """
+
+    texts: list[str]
+    encoding: Encoding
+    segments: Array
+
+
+class TokensInput(InputStep):
+    """A text -> the numbers of its tokens int64 [T], or of their segments; the special tokens that belong around it
+    included, filled with the number of the padding (segments with 0).
+
+    T is the next of 8, 16, 24, 32, 48, 64, 96, ... and `max_length`, so that few shapes occur, and texts of one size go
+    through the model together; of longer texts the end is left out. What has no token is a DataError; unknown ones are
+    listed in the answer as "unknown". `sample.memo[vocabulary]` keeps the `Tokenized`, whose offsets are places in the
+    text, for steps behind the net.
+
+    vocabulary   the name of the tokens among the vocabularies; arrays of the tokenizer are the constants NAME.ARGUMENT
+    tokenizer    its plain settings; see `held`
+    part, parts  the text is this part of an item, whose parts have these names (`pdl.runtime.fields.part_of`); with
+                 `pair`, the name of another part, it is both. Of an item "text<TAB>text" these are the two
+    gives        "ids" or "segments"
+    """
+
+    name = "tokens"
+
+    def __init__(
+        self,
+        vocabulary: str,
+        tokenizer: Mapping[str, Any],
+        max_length: int = MAX_LENGTH,
+        part: str = "text",
+        pair: str | None = None,
+        parts: Sequence[str] = (),
+        gives: str = "ids",
+    ) -> None:
+        self.vocabulary, self.max_length = text("vocabulary", vocabulary), count("max_length", max_length)
+        check(isinstance(tokenizer, Mapping), f"tokenizer={tokenizer!r:.60} must be its settings")
+        self.settings, self.gives = dict(tokenizer), one_of("gives", gives, GIVES)
+        self.part, self.pair = text("part", part), None if pair is None else text("pair", pair)
+        own = [self.part] if self.pair is None else [self.part, self.pair]
+        self.parts = texts("parts", parts) or own
+        check(set(own) <= set(self.parts), f"parts={self.parts!r:.200} must have {' and '.join(own)}")
+        self.lengths = _lengths(self.max_length)
+        self.takes, self.metavar, self.about = "text", "TEXT", "a text"
+        if self.pair is not None and len(self.parts) == 2:
+            self.takes, self.metavar, self.about = "pair", "'TEXT<TAB>TEXT'", "two texts with a tab between them"
+        elif len(self.parts) > 1:
+            self.takes, self.metavar, self.about = "row", ROW, ABOUT_ROW
+
+    def bind(self, resources: Resources) -> None:
+        super().bind(resources)
+        resources.check_vocabulary(self.vocabulary, self.name)
+        start = f"{self.vocabulary}."
+        arrays = {k.removeprefix(start): v for k, v in resources.constants.items() if k.startswith(start)}
+        self.tokenizer = Tokenizer.of(self.settings, {"tokens": resources.vocabularies[self.vocabulary]}, arrays)
+        check(self.tokenizer.pad is not None, "tokens: the tokenizer has no token for padding: special={'pad': TOKEN}")
+
+    def parse(self, item: Any, sample: Sample) -> Array:
+        made = sample.memo.get(self.vocabulary)
+        if made is None:
+            made = sample.memo[self.vocabulary] = self._tokenized(item)
+            sample.note_unknown(self._unknown(made))
+        segments = self.gives == "segments"
+        numbers = made.segments if segments else made.encoding.ids
+        length = next(n for n in self.lengths if n >= len(numbers))
+        found = np.full(length, 0 if segments else self.tokenizer.pad, np.int64)
+        found[: len(numbers)] = numbers
+        return found
+
+    def _tokenized(self, item: Any) -> Tokenized:
+        given = self._texts(item)
+        found, segments = self.tokenizer.encode(*given, max_length=self.max_length)
+        if not (found.words >= 0).any():
+            raise DataError(f"{given[0]!r:.60} has no tokens: give a text with at least one word")
+        return Tokenized(given, found, segments)
+
+    def _texts(self, item: Any) -> list[str]:
+        if self.pair is None:
+            return [str(part_of(item, self.part, self.parts))]
+        if isinstance(item, str) and "\t" in item:
+            item = item.split("\t", 1)
+        if isinstance(item, Sequence) and not isinstance(item, str):
+            if len(item) != 2:
+                raise DataError(f"a pair is two texts, not {len(item)}")
+            return [str(each) for each in item]
+        if isinstance(item, str) and len(self.parts) == 2 and "=" not in item and not item.lstrip().startswith("{"):
+            raise DataError(f"{item[:60]!r} is one text; the model reads two, with a tab between them")
+        return [str(part_of(item, part, self.parts)) for part in (self.part, self.pair)]
+
+    def _unknown(self, made: Tokenized) -> list[str]:
+        """The parts of the texts that are the unknown token."""
+        found = made.encoding
+        at = np.flatnonzero((found.ids == self.tokenizer.unknown) & (found.words >= 0)) if len(made.texts) == 1 else ()
+        return [made.texts[0][begin:end] for begin, end in found.offsets[at].tolist()] if len(at) else []
+
+    def file(self, path: str | Path) -> Iterator[Input]:
+        """A text a line (of pairs, with a tab between the two); or rows of a table with columns of these names."""
+        if tables.is_table(path) and len(self.parts) > 1:
+            found: Iterator[tuple[str, Any]] = tables.rows(path)
+        else:
+            found = tables.text_lines(path, self.part)
+        return (Input(str(name), item) for name, item in found)
+
+    def group(self, array: Array) -> Hashable:
+        return array.shape
+
+    def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
+        if self.gives == "segments":
+            return np.zeros(shape, np.int64)
+        return rng.integers(1, max(2, len(self.tokenizer.tokens)), shape)
+
+
+def held(tokenizer: Tokenizer, name: str = "tokens") -> tuple[dict[str, Any], dict[str, Vocabulary], dict[str, Array]]:
+    """How a bundle holds a tokenizer: the arguments `vocabulary` and `tokenizer` of its step, the vocabularies, and the
+    constants."""
+    settings, vocabularies, arrays = tokenizer.state()
+    constants = {f"{name}.{argument}": array for argument, array in arrays.items()}
+    return {"vocabulary": name, "tokenizer": settings}, {name: vocabularies["tokens"]}, constants
+
+
+def _lengths(most: int) -> list[int]:
+    """8, 16, 24, 32, 48, 64, 96, ... below `most`, and `most`."""
+    found = {8, 24, *(k << n for n in range(most.bit_length()) for k in (16, 24))}
+    return [*sorted(n for n in found if n < most), most]

@@ -1,0 +1,112 @@
+"""The step `tokens`: texts and pairs to numbers, and what it keeps for the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pdl.errors import DataError, UsageError
+from pdl.runtime.steps import Resources, Sample
+from pdl_nlp.steps.tokens import TokensInput, held
+from pdl_nlp.tokenizers import Tokenizer
+from tests.nlp.tokenizers.made import bpe, wordpiece
+
+
+def bound(tokenizer: Tokenizer, **settings: Any) -> TokensInput:
+    arguments, vocabularies, constants = held(tokenizer)
+    step = TokensInput(**arguments, **settings)
+    step.bind(Resources((), vocabularies, constants))
+    return step
+
+
+def test_a_text() -> None:
+    sample = Sample()
+    found = bound(wordpiece()).parse("UNwanted dog", sample)
+    assert (found.tolist(), found.dtype) == ([2, 9, 6, 7, 1, 3, 0, 0], np.int64)
+    assert sample.notes == {"unknown": ["dog"]}
+    kept = sample.memo["tokens"]
+    assert [kept.texts[0][b:e] for b, e in kept.encoding.offsets] == ["", "UN", "want", "ed", "dog", ""]
+
+
+def test_a_pair_and_its_segments() -> None:
+    steps = [bound(wordpiece(), pair="other", gives=gives) for gives in ("ids", "segments")]
+    for item in (
+        "want\tunwanted",
+        ["want", "unwanted"],
+        {"text": "want", "other": "unwanted"},
+        "text=want,other=unwanted",
+    ):
+        sample = Sample()
+        ids, segments = (step.parse(item, sample) for step in steps)
+        assert ids.tolist() == [2, 5, 3, 9, 6, 7, 3, 0]
+        assert segments.tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
+        assert sample.memo["tokens"].texts == ["want", "unwanted"]
+
+
+@pytest.mark.parametrize(
+    ("words", "length"), [(1, 8), (6, 8), (7, 16), (20, 24), (30, 32), (40, 48), (46, 48), (60, 50)]
+)
+def test_few_lengths(words: int, length: int) -> None:
+    assert bound(wordpiece(), max_length=50).parse("want " * words, Sample()).shape == (length,)
+
+
+def test_arrays_of_a_tokenizer_are_constants() -> None:
+    assert list(held(bpe(), "bytes")[2]) == ["bytes.merges"]
+    with pytest.raises(UsageError, match="no token for padding"):
+        bound(bpe())
+
+
+@pytest.mark.parametrize(
+    ("settings", "item", "said"),
+    [
+        ({}, " \n", "has no tokens"),
+        ({"pair": "b"}, "want", "is one text; the model reads two"),
+        ({"pair": "b"}, ["a", "b", "c"], "a pair is two texts, not 3"),
+        ({"pair": "b"}, {"text": "a"}, "says nothing of 'b'"),
+        ({"parts": ["text", "age"]}, {"age": 3}, "says nothing of 'text'"),
+    ],
+)
+def test_items_that_say_nothing(settings: dict[str, Any], item: Any, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        bound(wordpiece(), **settings).parse(item, Sample())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"tokenizer": 3}, "must be its settings"),
+        ({"gives": "x"}, "gives='x' must be one of ids, segments"),
+        ({"max_length": 0}, "max_length=0"),
+        ({"pair": "b", "parts": ["text"]}, "must have text and b"),
+    ],
+)
+def test_faults_of_settings(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        TokensInput(**{"vocabulary": "tokens", "tokenizer": {}, **settings})
+
+
+def test_a_vocabulary_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="no vocabulary 'tokens'; there are: none"):
+        TokensInput("tokens", {}).bind(Resources())
+
+
+def test_files(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("want\n\nun want\n")
+    (tmp_path / "rows.csv").write_text("text,other\nwant,un\n")
+    assert [each.item for each in bound(wordpiece()).file(tmp_path / "lines.txt")] == ["want", "un want"]
+    step = bound(wordpiece(), pair="other")
+    assert [step.parse(each.item, Sample()).tolist() for each in step.file(tmp_path / "rows.csv")] == [
+        [2, 5, 3, 9, 3, 0, 0, 0]
+    ]
+    alone = bound(wordpiece())
+    assert [alone.parse(each.item, Sample())[1] for each in alone.file(tmp_path / "rows.csv")] == [5]
+
+
+def test_made_up_batches_are_valid() -> None:
+    step = bound(wordpiece())
+    assert step.random((4, 8), np.random.default_rng(0), {}).min() > 0
+    assert step.random((4, 8), np.random.default_rng(0), {}).max() < len(step.tokenizer.tokens)
+    assert not bound(wordpiece(), gives="segments").random((2, 8), np.random.default_rng(0), {}).any()
