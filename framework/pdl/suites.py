@@ -8,6 +8,7 @@ and its value the import package (`pdl_cv`). What a suite offers, all of it opti
     pdl_cv.MOVED            {"pdl_cv.OldName": "pdl_cv.NewName"}: old import paths that keep working
     pdl_cv.INIT             {"classification": "pdl_cv.classification.init:write_recipe"}: see pdl.workflow.new_recipe
     pdl_cv.CONVERT          {"coco": "pdl_cv.data.boxes.convert:convert"}: see pdl.workflow.converting
+    pdl_nlp.VOCAB           {"words": "pdl_nlp.tokenizers.command:write_vocabulary"}: see pdl.workflow.vocabularies
     pdl_cv.models           a package; every module in it with a VARIANTS table is a model family
     pdl_cv/hub.yaml         the pretrained files it offers: see pdl.hub
 """

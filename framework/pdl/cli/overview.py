@@ -32,6 +32,7 @@ COMMANDS = {
     "models": "List what there is: pretrained models, and models that recipes can train.",
     "download": "Fetch pretrained models, to be used offline.",
     "convert": "Write a data set in another format.",
+    "vocab": "Learn the vocabulary of a tokenizer from texts.",
     "data": "List the public data sets that recipes name, and fetch them.",
     "hub": "Look into the cache of pretrained models, empty it, or make a mirror.",
 }

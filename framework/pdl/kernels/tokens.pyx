@@ -36,6 +36,10 @@ cdef extern from "tokens.h" namespace "pdl::tokens":
         void merge(uint32_t a, uint32_t b, uint32_t rank, uint32_t made) except +
         void spaces(const int32_t* leading, const int32_t* trailing, int64_t n) except +
         void encode(const Text& text, vector[Token]& out) except + nogil
+    void parse "pdl::tokens::sentencepiece"(const uint8_t* data, int64_t size, const uint8_t* starts, int64_t tokens, vector[int32_t]& places,
+                                            vector[Token]& out) except + nogil
+    vector[int32_t] learn(const int32_t* symbols, const int64_t* starts, const int64_t* counts, int64_t words, int32_t base, int64_t most,
+                          int64_t least) except + nogil
     void spread(const vector[Token]& tokens, int32_t* ids, int32_t* offsets, int32_t* words) noexcept nogil
 
 POINTS = 0x110000
@@ -186,3 +190,53 @@ cdef class BytePair:
                 self.kernel.get().encode(text, out)
             to[i + 1] = <int64_t>out.size()
         return arrays_of(out, starts)
+
+
+def sentencepiece(list messages not None, const uint8_t[::1] begins not None):
+    """ids int32 [sum], offsets int32 [sum, 2] in code points, words int32 [sum], starts int64 [n + 1] of n messages SentencePieceText.
+
+    begins   uint8 [tokens]: whether a word begins with the token
+    """
+    cdef vector[Token] out
+    cdef vector[int32_t] places
+    cdef Py_ssize_t i, n = len(messages)
+    cdef bytes message
+    cdef const uint8_t* first = &begins[0] if begins.shape[0] else NULL
+    starts = np.zeros(n + 1, np.int64)
+    cdef int64_t[::1] to = starts
+    for i in range(n):
+        message = messages[i]
+        parse(<const uint8_t*><const char*>message, len(message), first, begins.shape[0], places, out)
+        to[i + 1] = <int64_t>out.size()
+    return arrays_of(out, starts)
+
+
+def learn_merges(
+    const int32_t[::1] symbols not None,    # IN  [sum] of [0, base)
+    const int64_t[::1] starts not None,     # IN  [words + 1] rising from 0
+    const int64_t[::1] counts not None,     # IN  [words]
+    *,
+    int32_t base,
+    int64_t most,
+    int64_t least,
+):
+    """int32 [M, 3]: the most frequent pairs of neighbours in words, one after the other, and the symbol that each becomes; see `learn`."""
+    cdef int64_t i, words = counts.shape[0]
+    cdef vector[int32_t] made
+    if starts.shape[0] != words + 1 or starts[0] != 0 or starts[words] != symbols.shape[0]:
+        raise ShapeError(f"merges: {starts.shape[0]} starts for {words} words of {symbols.shape[0]} symbols")
+    for i in range(words):
+        if starts[i + 1] < starts[i]:
+            raise ShapeError(f"merges: word {i} ends at {starts[i + 1]}, before it begins at {starts[i]}")
+    for i in range(symbols.shape[0]):
+        if not 0 <= symbols[i] < base:
+            raise ShapeError(f"merges: symbol {symbols[i]} at {i} is none of the {base}")
+    if not symbols.shape[0]:
+        return np.zeros((0, 3), np.int32)
+    with nogil:
+        made = learn(&symbols[0], &starts[0], &counts[0], words, base, most, least)
+    found = np.empty(<Py_ssize_t>made.size(), np.int32)
+    cdef int32_t[::1] to = found
+    for i in range(<int64_t>made.size()):
+        to[i] = made[i]
+    return found.reshape(-1, 3)

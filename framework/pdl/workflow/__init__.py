@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pdl.workflow.run_info import info
     from pdl.workflow.sweeps import sweep
     from pdl.workflow.training import profile, train
+    from pdl.workflow.vocabularies import vocab
 
 #: loaded when first asked for: none of them needs all of the others
 _LAZY = {
@@ -38,6 +39,7 @@ _LAZY = {
     "convert": "converting", "evaluate": "evaluation", "export": "exporting", "info": "run_info", "init": "new_recipe",
     "leaderboard": "leaderboards", "lr_find": "rate_test", "package": "packaging", "predict": "prediction",
     "preview": "previewing", "profile": "training", "runs": "listing", "sweep": "sweeps", "train": "training",
+    "vocab": "vocabularies",
 }  # fmt: skip
 
 
@@ -49,5 +51,5 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Model", "Result", "Run", "compare", "compress", "convert", "evaluate", "export", "info", "init", "leaderboard",
-    "lr_find", "package", "predict", "preview", "profile", "runs", "sweep", "train",
+    "lr_find", "package", "predict", "preview", "profile", "runs", "sweep", "train", "vocab",
 ]  # fmt: skip

@@ -17,4 +17,10 @@ MOVED: dict[str, str] = {}
 INIT: dict[str, str] = {}
 """What `pdl init nlp.<task>` calls."""
 
+VOCAB = dict.fromkeys(
+    ("characters", "words", "wordpiece", "bpe", "unigram", "sentencepiece_bpe"),
+    "pdl_nlp.tokenizers.command:write_vocabulary",
+)
+"""What `pdl vocab <kind>` calls."""
+
 __getattr__, __dir__ = names_of("pdl_nlp.api")

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <queue>
 #include <stdexcept>
+#include <unordered_map>
 #include <vector>
 
 #include "hashing.h"
@@ -440,6 +442,137 @@ class BytePair {
   std::vector<Known> cache_;
   std::mutex mutex_;
 };
+
+// Merges learned from words (Sennrich et al., arXiv 1508.07909): word w, of which there are counts[w], is symbols[starts[w]] and on, each below
+// `base`. The most frequent pair becomes a symbol, again and again, until there are `most` more or no pair is there `least` times; of equal ones
+// that of the smaller numbers. Triples: two symbols and what they become; one made of the same base symbols in another way is the same.
+inline std::vector<int32_t> learn(const int32_t* symbols, const int64_t* starts, const int64_t* counts, int64_t words, int32_t base, int64_t most,
+                                  int64_t least) {
+  struct Pair {
+    int64_t count = 0;
+    std::vector<int32_t> where;
+  };
+  struct Waiting {
+    int64_t count;
+    uint64_t pair;
+    bool operator<(const Waiting& other) const { return count != other.count ? count < other.count : pair > other.pair; }
+  };
+  const auto key = [](int32_t a, int32_t b) { return static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b); };
+  std::vector<std::vector<int32_t>> held(words), contents(base);
+  std::map<std::vector<int32_t>, int32_t> known;
+  for (int32_t i = 0; i < base; i++) contents[i] = {i};
+  std::unordered_map<uint64_t, Pair> pairs;
+  for (int64_t w = 0; w < words; w++) {
+    held[w].assign(symbols + starts[w], symbols + starts[w + 1]);
+    for (size_t i = 0; i + 1 < held[w].size(); i++) {
+      Pair& pair = pairs[key(held[w][i], held[w][i + 1])];
+      pair.count += counts[w];
+      if (pair.where.empty() || pair.where.back() != w) pair.where.push_back(static_cast<int32_t>(w));
+    }
+  }
+  std::priority_queue<Waiting> queue;
+  for (const auto& [pair, info] : pairs) queue.push(Waiting{info.count, pair});
+  std::vector<int32_t> made;
+  for (int64_t fresh = 0; fresh < most && !queue.empty();) {
+    const Waiting best = queue.top();
+    queue.pop();
+    const auto found = pairs.find(best.pair);
+    if (found == pairs.end()) continue;
+    if (found->second.count != best.count) {
+      if (found->second.count > 0) queue.push(Waiting{found->second.count, best.pair});
+      continue;
+    }
+    if (best.count < least) break;
+    const int32_t a = static_cast<int32_t>(best.pair >> 32), b = static_cast<int32_t>(best.pair & 0xFFFFFFFFu);
+    std::vector<int32_t> content = contents[a];
+    content.insert(content.end(), contents[b].begin(), contents[b].end());
+    const auto [place, is_fresh] = known.try_emplace(content, static_cast<int32_t>(contents.size()));
+    const int32_t id = place->second;
+    if (is_fresh) contents.push_back(std::move(content)), fresh++;
+    made.insert(made.end(), {a, b, id});
+    const std::vector<int32_t> where = std::move(found->second.where);
+    pairs.erase(found);
+    std::map<uint64_t, int64_t> changed;
+    for (size_t k = 0; k < where.size(); k++) {
+      const int32_t w = where[k];
+      std::vector<int32_t>& word = held[w];
+      const auto change = [&](int32_t x, int32_t y, int64_t by) {
+        if (x == a && y == b) return;
+        Pair& pair = pairs[key(x, y)];
+        pair.count += by;
+        if (by > 0 && (pair.where.empty() || pair.where.back() != w)) pair.where.push_back(w);
+        if (by > 0) changed[key(x, y)] = 0;
+      };
+      for (size_t i = 0; i + 1 < word.size(); i++) {
+        if (word[i] != a || word[i + 1] != b) continue;
+        if (i > 0) change(word[i - 1], a, -counts[w]), change(word[i - 1], id, counts[w]);
+        if (i + 2 < word.size()) change(b, word[i + 2], -counts[w]), change(id, word[i + 2], counts[w]);
+        word[i] = id;
+        word.erase(word.begin() + static_cast<int64_t>(i) + 1);
+      }
+    }
+    for (const auto& [pair, none] : changed) queue.push(Waiting{pairs[pair].count, pair});
+  }
+  return made;
+}
+
+// The wire format of protocol buffers, as far as messages of numbers and bytes need it.
+class Message {
+ public:
+  Message(const uint8_t* p, const uint8_t* end) : p_(p), end_(end) {}
+  // The next field: its number, and its value or the bytes that it is; false behind the last. Throws where the message is broken.
+  bool next(uint64_t& field, uint64_t& value, Message& inner) {
+    if (p_ == end_) return false;
+    const uint64_t key = number();
+    field = key >> 3, value = 0;
+    const uint64_t kind = key & 7;
+    if (kind == 0) return value = number(), true;
+    const uint64_t size = kind == 2 ? number() : kind == 1 ? 8 : kind == 5 ? 4 : ~0ull;
+    if (size > static_cast<uint64_t>(end_ - p_)) throw std::runtime_error("a broken message");
+    inner = Message(p_, p_ + size);
+    return p_ += size, true;
+  }
+  const uint8_t* begin() const { return p_; }
+  const uint8_t* end() const { return end_; }
+
+ private:
+  uint64_t number() {
+    uint64_t made = 0;
+    for (int shift = 0; shift < 64 && p_ < end_; shift += 7) {
+      const uint8_t byte = *p_++;
+      made |= static_cast<uint64_t>(byte & 127) << shift;
+      if (byte < 128) return made;
+    }
+    throw std::runtime_error("a broken message");
+  }
+  const uint8_t *p_, *end_;
+};
+
+// The tokens in a SentencePieceText of the library sentencepiece: text = 1, pieces = 2 of id = 2, begin = 4, end = 5 in bytes of the text.
+// A word begins with a token for which `starts` is not 0.
+inline void sentencepiece(const uint8_t* data, int64_t size, const uint8_t* starts, int64_t tokens, std::vector<int32_t>& places,
+                          std::vector<Token>& out) {
+  uint64_t field, value;
+  Message whole(data, data + size), inner(nullptr, nullptr), piece(nullptr, nullptr);
+  places.assign(1, 0);
+  for (Message each = whole; each.next(field, value, inner);)
+    if (field == 1) {
+      places.clear();
+      int32_t at = -1;
+      for (const uint8_t* p = inner.begin(); p < inner.end(); p++) places.push_back(at += (*p & 0xC0) != 0x80);
+      places.push_back(at + 1);
+    }
+  int32_t word = -1;
+  for (Message each = whole; each.next(field, value, inner);) {
+    if (field != 2) continue;
+    uint64_t parts[6] = {}, number;
+    while (inner.next(number, value, piece)) if (number < 6) parts[number] = value;
+    if (parts[2] >= static_cast<uint64_t>(tokens) || parts[4] >= places.size() || parts[5] >= places.size())
+      throw std::runtime_error("a piece outside the text or the model");
+    word += starts[parts[2]] || word < 0;
+    out.push_back(Token{static_cast<int32_t>(parts[2]), places[parts[4]], places[parts[5]], word});
+  }
+}
 
 // The tokens of all texts into arrays.
 inline void spread(const std::vector<Token>& tokens, int32_t* ids, int32_t* offsets, int32_t* words) {

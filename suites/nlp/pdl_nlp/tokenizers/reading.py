@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pdl.errors import DataError, UsageError
+from pdl.vocabulary import Vocabulary
 from pdl_nlp.tokenizers.base import BERT, BERT_PAIR, BERT_SINGLE, FIRST, SECOND, Tokenizer
 from pdl_nlp.tokenizers.bpe import ByteLevelBPE
 from pdl_nlp.tokenizers.sentencepiece import SentencePiece
@@ -69,7 +70,7 @@ def _parsed(file: Path) -> dict[str, Any]:
 
 
 # -- vocab.txt ---------------------------------------------------------------------------------------------------------
-def _vocab(file: Path) -> WordPiece:
+def _vocab(file: Path) -> Tokenizer:
     try:
         lines = _bytes(file).decode().split("\n")
     except UnicodeDecodeError as error:
@@ -77,6 +78,8 @@ def _vocab(file: Path) -> WordPiece:
     tokens = [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
     beside = file.with_name("tokenizer_config.json")
     config = _parsed(beside) if beside.is_file() else {}
+    if isinstance(config.get("pdl"), dict):  # characters or words
+        return Tokenizer.of(config["pdl"], {"tokens": Vocabulary(tokens)}, {})
     special = {part: token for part, token in BERT.items() if token in tokens}
     whole = {"cls", "sep"} <= special.keys()
     try:

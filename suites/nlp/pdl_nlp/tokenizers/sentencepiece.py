@@ -10,7 +10,8 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import DataError, PackageError
-from pdl_nlp.tokenizers.base import BERT, BERT_PAIR, BERT_SINGLE, FIRST, SECOND, Encodings, Tokenizer, joined
+from pdl.kernels import tokens as kernels
+from pdl_nlp.tokenizers.base import BERT, BERT_PAIR, BERT_SINGLE, FIRST, SECOND, Encodings, Tokenizer
 
 SPACE = "\u2581"
 """How pieces write a space."""
@@ -32,7 +33,7 @@ class SentencePiece(Tokenizer):
         self._processor = processor(self.model.tobytes(), "the constant 'model'")
         if pieces(self._processor) != list(self.tokens):
             raise DataError(f"sentencepiece: the {len(self.tokens):,} tokens are not the pieces of the model")
-        self._begins = [token.startswith(SPACE) for token in self.tokens]
+        self._begins = np.array([token.startswith(SPACE) for token in self.tokens], np.uint8)
 
     @classmethod
     def read(cls, model: bytes, source: str) -> SentencePiece:
@@ -48,16 +49,8 @@ class SentencePiece(Tokenizer):
 
     def encode_many(self, texts: Sequence[str]) -> Encodings:
         given = [_SURROGATES.sub("\ufffd", text) for text in texts]
-        return joined([self._parted(each.pieces) for each in self._processor.encode(given, out_type="immutable_proto")])
-
-    def _parted(self, found: Iterable[Any]) -> tuple[list[int], list[tuple[int, int]], list[int]]:
-        ids, offsets, words, word = [], [], [], -1
-        for piece in found:
-            ids.append(piece.id)
-            offsets.append((piece.begin, piece.end))
-            word += self._begins[piece.id] or word < 0
-            words.append(word)
-        return ids, offsets, words
+        messages = self._processor.encode(given, out_type="serialized_proto", num_threads=1)
+        return Encodings(*kernels.sentencepiece(messages, self._begins))
 
     def joined(self, tokens: Sequence[str]) -> str:
         return str(self._processor.decode_pieces(list(tokens)))
