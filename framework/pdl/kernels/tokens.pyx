@@ -36,8 +36,8 @@ cdef extern from "tokens.h" namespace "pdl::tokens":
         void merge(uint32_t a, uint32_t b, uint32_t rank, uint32_t made) except +
         void spaces(const int32_t* leading, const int32_t* trailing, int64_t n) except +
         void encode(const Text& text, vector[Token]& out) except + nogil
-    void parse "pdl::tokens::sentencepiece"(const uint8_t* data, int64_t size, const uint8_t* starts, int64_t tokens, vector[int32_t]& places,
-                                            vector[Token]& out) except + nogil
+    void parse "pdl::tokens::sentencepiece"(const uint8_t* data, int64_t size, const uint8_t* starts, int64_t tokens,
+                                            vector[int32_t]& places, vector[Token]& out) except + nogil
     vector[int32_t] learn(const int32_t* symbols, const int64_t* starts, const int64_t* counts, int64_t words, int32_t base, int64_t most,
                           int64_t least) except + nogil
     void spread(const vector[Token]& tokens, int32_t* ids, int32_t* offsets, int32_t* words) noexcept nogil

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -162,7 +162,7 @@ def _most(counts: Counter[str], size: int, least: int) -> list[str]:
 
 
 def _merges(
-    spelled: dict[str, Sequence[Any]], counts: Counter[str], letters: Sequence[str], size: int, least: int
+    spelled: Mapping[str, Sequence[Any]], counts: Counter[str], letters: Sequence[str], size: int, least: int
 ) -> list[list[int]]:
     order = sorted(spelled)
     symbols = np.array([symbol for word in order for symbol in spelled[word]], np.int32)
