@@ -49,8 +49,9 @@ class SentencePiece(Tokenizer):
 
     def encode_many(self, texts: Sequence[str]) -> Encodings:
         given = [_SURROGATES.sub("\ufffd", text) for text in texts]
-        messages = self._processor.encode(given, out_type="serialized_proto", num_threads=1)
-        return Encodings(*kernels.sentencepiece(messages, self._begins))
+        one = len(given) == 1  # the library takes lists slowly
+        messages = self._processor.encode(given[0] if one else given, out_type="serialized_proto", num_threads=1)
+        return Encodings(*kernels.sentencepiece([messages] if one else messages, self._begins))
 
     def joined(self, tokens: Sequence[str]) -> str:
         return str(self._processor.decode_pieces(list(tokens)))
