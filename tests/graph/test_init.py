@@ -92,8 +92,8 @@ def test_molecules(tmp_path: Path) -> None:
 
 def test_graphs_with_classes(tmp_path: Path) -> None:
     """Rings and lines."""
-    lines = ["80"]
-    for i in range(80):
+    lines = ["240"]
+    for i in range(240):
         n, ring = 4 + i % 7, i % 2
         ends = [
             sorted({(k - 1) % n, (k + 1) % n} if ring else {j for j in (k - 1, k + 1) if 0 <= j < n}) for k in range(n)
@@ -101,8 +101,8 @@ def test_graphs_with_classes(tmp_path: Path) -> None:
         lines += [f"{n} {ring}", *(" ".join(map(str, (0, len(each), *each))) for each in ends)]
     (tmp_path / "shapes.txt").write_text("\n".join(lines) + "\n")
     written = init("graph.graphs", data=tmp_path / "shapes.txt", out=tmp_path / "r.yaml")
-    assert "80 graphs of 2 classes" in written.read_text()
-    result = workflow.train(config.load(written, ["train.epochs=30"]), run=tmp_path / "run", progress=False)
+    assert "240 graphs of 2 classes" in written.read_text()
+    result = workflow.train(config.load(written, ["train.epochs=60"]), run=tmp_path / "run", progress=False)
     assert result.metrics["test/accuracy"] > 0.8
 
 

@@ -1,12 +1,12 @@
 """Systems: several models in one bundle that answer together, such as a detector and a classifier of what it finds.
 
-    program.json     {"format": 1, "kind": "system", "system": "pdl_cv.Cascade", "arguments": {"margin": 1.2}}
+    program.json     {"format": 1, "kind": "system", "system": "acme.Chain", "arguments": {"margin": 1.2}}
     parts/NAME.pdl   a bundle for each argument NAME that is a model
 
 What asks them is a class that an installed distribution declares under its name:
 
     [project.entry-points."pdl.systems"]
-    "pdl_cv.Cascade" = "pdl_cv.cascade:Cascade"
+    "acme.Chain" = "acme.chains:Chain"
 
 It is called with a predictor for each part and with the arguments, plain values that it checks, and is a
 `pdl.runtime.predict.Predictor` itself. A file can name nothing else.

@@ -48,7 +48,7 @@ def test_objects_are_in_pixels_of_the_original() -> None:
     assert [each["label"] for each in answer(step(score=0.7))["detections"]] == ["dog"]
     assert [each["label"] for each in answer(step(k=1))["detections"]] == ["dog"]
     assert [each["label"] for each in answer(step().above(0.95))["detections"]] == []
-    with pytest.raises(UsageError, match="call it with one"):
+    with pytest.raises(UsageError, match="call the session with one"):
         step()(BOXES, Sample(outputs={"boxes": BOXES, "scores": SCORES, "labels": LABELS}))
 
 

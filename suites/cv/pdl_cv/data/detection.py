@@ -51,6 +51,7 @@ class DetectionFolder(Dataset):
     empty      False leaves out images without objects
     on_error   what a wrong annotation does: end the reading ("error"), or have its image left out ("skip"), and what is
                wrong kept in `faults`; by default as data.on_error in a recipe
+    images     False where annotations alone are looked at (`annotation`), and the images of COCO's may be elsewhere
     """
 
     foldable = True
@@ -70,10 +71,11 @@ class DetectionFolder(Dataset):
         keypoints: bool = False,
         empty: bool = True,
         on_error: Literal["error", "skip"] = "error",
+        images: bool = True,
     ) -> None:
         self.mode, self.split = check_mode("DetectionFolder", mode), split
         self.has_masks, self.has_keypoints = masks, keypoints
-        tree = Tree(root, on_error)
+        tree = Tree(root, on_error, elsewhere=not images)
         self.format, splits = layout(tree, format, masks=masks, keypoints=keypoints)
         table = _named(_chosen(tree, splits, split, ratios, seed), classes, self.format)
         if not difficult:

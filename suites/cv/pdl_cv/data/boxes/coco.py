@@ -89,7 +89,8 @@ class _Reader:
             self.tree.require_some()
             raise fault(self.path, "it has no images", "name a file with the lists images and annotations")
         paths = self.rows.paths
-        if not (self.tree.root / paths[0]).is_file() and not any(path in self.tree.names for path in paths):
+        there = self.tree.elsewhere or (self.tree.root / paths[0]).is_file()
+        if not there and not any(path in self.tree.names for path in paths):
             what = f"none of its {len(paths):,} images is below {self.tree.root}, the first is {paths[0]}"
             raise fault(self.path, what, "put the file beside its images, or beside the folder that holds them")
         skeleton = self._skeleton()

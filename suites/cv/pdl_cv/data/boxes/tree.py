@@ -37,12 +37,15 @@ class Tree:
     are left out, links to folders are followed.
 
     What readers find wrong with an image or its annotation is raised, or, with on_error="skip", kept in `faults`, and
-    the image left out. Warnings are kept there in any case.
+    the image left out. Warnings are kept there in any case. `elsewhere` says that images
+    may be anywhere: annotations alone are looked at.
 
     Raises DataFault for a root that is not there, and for more files than any data set has.
     """
 
-    def __init__(self, root: str | Path, on_error: Literal["error", "skip"] = "error") -> None:
+    def __init__(
+        self, root: str | Path, on_error: Literal["error", "skip"] = "error", *, elsewhere: bool = False
+    ) -> None:
         place = locate(root)
         if not place.exists():
             what = "no such file" if place.suffix else "no such folder"
@@ -51,7 +54,7 @@ class Tree:
         self.root = (place if place.is_dir() else place.parent).absolute()
         self.files = sorted(_walk(self.root))
         self.only = None if place.is_dir() else place.name
-        self.on_error = on_error
+        self.on_error, self.elsewhere = on_error, elsewhere
         self.faults: list[Fault] = []
 
     def wrong(self, error: DataFault) -> None:
