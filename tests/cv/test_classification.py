@@ -21,9 +21,9 @@ from pdl.errors import CheckError, ConfigError, DataError, NumericalError, Usage
 from pdl.hub.pretrained import deferred
 from pdl.train import Evaluation, Hook, Recipe
 from pdl.train.assembly import restored
+from pdl.train.metrics import Mistake
 from pdl.workflow.result import FIELDS, Result
 from pdl_cv import Classification
-from pdl_cv.classification.metrics import Mistake
 
 COLOURS = {"blue": (200, 40, 40), "green": (40, 200, 40), "red": (40, 40, 200)}  # BGR, as OpenCV writes
 

@@ -7,6 +7,7 @@ training.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,6 +85,56 @@ def logistic_regression(x: Array, y: Array, x_test: Array, num_classes: int, *, 
 
     found = _descended(around, np.zeros((width + 1) * num_classes)).reshape(width + 1, num_classes)
     scores: Array = x_test @ found[:-1].astype(np.float32) + found[-1].astype(np.float32)
+    return scores
+
+
+class Sparse(NamedTuple):
+    """A matrix of mostly zeros: values[i] at (rows[i], columns[i]), rows ascending, of this shape."""
+
+    rows: Array
+    columns: Array
+    values: Array
+    shape: tuple[int, int]
+
+    def times(self, weight: Array) -> Array:
+        """The product with a dense matrix [columns, K]: float [rows, K]."""
+        made = [np.bincount(self.rows, self.values * one[self.columns], self.shape[0]) for one in weight.T]
+        found: Array = np.stack(made, axis=1)
+        return found
+
+    def transposed_times(self, other: Array) -> Array:
+        """The product of the transpose with a dense matrix [rows, K]: float [columns, K]."""
+        made = [np.bincount(self.columns, self.values * one[self.rows], self.shape[1]) for one in other.T]
+        found: Array = np.stack(made, axis=1)
+        return found
+
+
+def sparse_logistic_regression(
+    x: Sparse, own: Array, x_test: Sparse, *, several: bool = False, l2: float = 1.0
+) -> Array:
+    """Scores float64 [M, K] of softmax regression, or with `several` of a logistic regression for each of K labels,
+    from samples x with classes own [N, K] of 0 and 1: least sum of -log p + l2 / 2 |W|^2, found by L-BFGS from 0.
+    Columns are taken as they are; there is a bias, which is not shrunk."""
+    width, classes = x.shape[1], own.shape[1]
+
+    def around(at: Array) -> tuple[float, Array]:
+        weight = at.reshape(width + 1, classes)
+        scores = x.times(weight[:-1]) + weight[-1]
+        if several:
+            value = float(np.logaddexp(0, np.where(own > 0, -scores, scores)).sum())
+            off = 1 / (1 + np.exp(-scores)) - own
+        else:
+            scores -= scores.max(axis=1, keepdims=True)
+            powers = np.exp(scores)
+            total = powers.sum(axis=1, keepdims=True)
+            value = float((np.log(total[:, 0]) - (scores * own).sum(axis=1)).sum())
+            off = powers / total - own
+        gradient = np.concatenate([x.transposed_times(off), off.sum(axis=0, keepdims=True)])
+        gradient[:-1] += l2 * weight[:-1]
+        return value + 0.5 * l2 * float((weight[:-1] ** 2).sum()), gradient.ravel()
+
+    found = _descended(around, np.zeros((width + 1) * classes)).reshape(width + 1, classes)
+    scores: Array = x_test.times(found[:-1]) + found[-1]
     return scores
 
 

@@ -7,6 +7,7 @@ the only order there is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -231,6 +232,38 @@ class CalibrationError(Metric):
         return found.expected_calibration_error
 
 
+@dataclass(frozen=True, order=True)
+class Mistake:
+    """One sample that was put into a wrong class: loss = -log p(label), `p` the probability given to `predicted`."""
+
+    loss: float
+    index: int
+    label: int
+    predicted: int
+    p: float
+
+
+class Mistakes(Metric):
+    """The `keep` wrongly classified samples with the highest loss."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        self.found: list[Mistake] = []
+
+    def update(self, scores: Any, labels: Any, index: Any) -> None:
+        """scores float [N, C] (logits), labels and index int [N]."""
+        predicted = scores.argmax(axis=1)
+        wrong = np.flatnonzero(predicted != labels)
+        log_p = log_softmax(scores[wrong])
+        for row, i in enumerate(wrong):
+            loss, p = -float(log_p[row, labels[i]]), float(np.exp(log_p[row, predicted[i]]))
+            self.found.append(Mistake(loss, int(index[i]), int(labels[i]), int(predicted[i]), p))
+        self.found = sorted(self.found, key=lambda m: (-m.loss, m.index))[: self.keep]
+
+    def compute(self) -> Any:
+        return self.found
+
+
 class R2(_Kept):
     """Coefficient of determination: 1 - sum (p - t)^2 / sum (t - mean t)^2."""
 
@@ -278,6 +311,13 @@ def softmax(scores: Array) -> Array:
     powers = np.exp(scores.astype(np.float64) - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     chances: Array = powers / powers.sum(axis=-1, keepdims=True)
     return chances
+
+
+def log_softmax(scores: Array) -> Array:
+    """log(exp(s) / sum(exp(s))) over the last axis, in float64."""
+    shifted = scores.astype(np.float64) - scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    logs: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return logs
 
 
 def class_metrics(num_classes: int) -> dict[str, Metric]:

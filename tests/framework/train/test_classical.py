@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from pdl.train.classical import (
+    Sparse,
     classifiers,
     log_prior,
     logistic_regression,
     nearest_neighbour,
     scored,
+    sparse_logistic_regression,
     spread,
     standardised,
 )
@@ -71,3 +73,23 @@ def test_separated_classes_are_told_apart_and_parts_are_named(columns: int) -> N
 def test_columns_that_do_not_vary_do_no_harm() -> None:
     x = np.concatenate([X, np.full((300, 1), 7.0, np.float32)], axis=1)
     assert np.isfinite(logistic_regression(x, Y, x + 1, 3)).all()
+
+
+def sparse(x: np.ndarray) -> Sparse:
+    rows, columns = np.nonzero(x)
+    return Sparse(rows, columns, x[rows, columns], x.shape)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_sparse_logistic_regression_is_where_the_gradient_is_0(several: bool) -> None:
+    """sum_i (p_i - e_i) x_i + l2 W = 0, sum_i (p_i - e_i) = 0, for columns as they are."""
+    x = np.where(RNG.random(X.shape) < 0.5, X, 0).astype(np.float64)
+    own = (RNG.random((300, 3)) < 0.3).astype(float) if several else np.eye(3)[Y]
+    probes = np.concatenate([np.zeros((1, 5)), np.eye(5)])
+    found = sparse_logistic_regression(sparse(x), own, sparse(probes), several=several, l2=2.0)
+    bias, weight = found[0], found[1:] - found[0]
+    scores = x @ weight + bias
+    p = 1 / (1 + np.exp(-scores)) if several else np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    assert np.abs(x.T @ (p - own) + 2.0 * weight).max() < 0.02
+    assert np.abs((p - own).sum(axis=0)).max() < 0.02
+    assert np.abs(weight).max() > 0.1

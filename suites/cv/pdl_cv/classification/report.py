@@ -10,8 +10,8 @@ import numpy as np
 from pdl.data import Dataset, sample_name
 from pdl.report import Section, figure_grid
 from pdl.train import Evaluation, Reporter
+from pdl.train.metrics import Mistake
 from pdl.train.sections import of_classes
-from pdl_cv.classification.metrics import Mistake
 
 if TYPE_CHECKING:
     from pdl_cv.classification.task import Classification

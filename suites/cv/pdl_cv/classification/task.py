@@ -12,10 +12,9 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
-from pdl.train.metrics import class_metrics
+from pdl.train.metrics import Mistakes, class_metrics
 from pdl_cv.classification.baselines import baselines
 from pdl_cv.classification.deploy import ClassificationDeployer
-from pdl_cv.classification.metrics import Mistakes
 from pdl_cv.classification.preview import ClassificationPreviewer
 from pdl_cv.classification.report import ClassificationReporter
 from pdl_cv.classification.views import View, check_views, with_views
