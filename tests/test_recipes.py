@@ -34,6 +34,7 @@ QUICK = {
     "pdl_graph.NodeClassification": ("graph/cora_gcn", "graph/cora_rgcn"),
     "pdl_graph.NodeEmbedding": ("graph/blogcatalog_node2vec",),
     "pdl_graph.SubgraphLinks": ("graph/ns_seal",),
+    "pdl_nlp.TextClassification": ("nlp/chnsenticorp_bow", "nlp/sst2_textcnn"),
     "pdl_quantum.AdaptVQE": ("quantum/lih_adapt_vqe",),
     "pdl_quantum.GibbsPreparation": ("quantum/gibbs_tfi",),
     "pdl_quantum.QAOA": ("quantum/maxcut_qaoa",),
@@ -70,7 +71,7 @@ def test_a_recipe_is_short_and_accepted(name: str) -> None:
 
 
 #: a recipe of each suite that every run previews
-PREVIEWED = ("cv/digits_lenet", "graph/esol_gin", "quantum/maxcut_qaoa", "rec/ml100k_bpr")
+PREVIEWED = ("cv/digits_lenet", "graph/esol_gin", "nlp/sst2_textcnn", "quantum/maxcut_qaoa", "rec/ml100k_bpr")
 
 
 @pytest.mark.parametrize(
@@ -167,14 +168,19 @@ GIVEN = {
     "cv/neu_det_picodet",
     "cv/nuclei_mask_rcnn",
     "cv/roadsign_picodet",
+    "nlp/chnsenticorp_bilstm",
+    "nlp/chnsenticorp_bow",
+    "nlp/chnsenticorp_textcnn",
+    "nlp/sst2_textcnn",
 }
-#: a list of the reader's own images
-LISTED = {"cv/face_mask_mobilenetv2"}
+#: a list of the reader's own images, a file of the reader's own texts
+LISTED = {"cv/face_mask_mobilenetv2", "nlp/text_classification"}
 
 
 @pytest.mark.parametrize("name", sorted(GIVEN))
 def test_a_recipe_says_where_its_data_comes_from(name: str) -> None:
-    text, root = RECIPES[name].read_text(), load(RECIPES[name])["data"]["train"]["root"]
+    text, train = RECIPES[name].read_text(), load(RECIPES[name])["data"]["train"]
+    root = train["root"] if "root" in train else Path(train["path"]).parent
     head = " ".join(line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#"))
     assert re.search(rf"Data: .+ PDL_DATA/{root}\b.+ Protocol: ", head)
 

@@ -1,1 +1,4 @@
-"""The names of pdl_nlp: `pdl_nlp` exports all that this module imports, on first use."""
+"""What `pdl_nlp` exports: tasks and models, by which recipes name them."""
+
+from pdl_nlp.classification import TextClassification
+from pdl_nlp.models import *

@@ -141,3 +141,8 @@ def bind(dataset: Any, classes: Sequence[str]) -> None:
             own.bind(classes)
         elif list(own.classes) != list(classes):
             raise UsageError(f"{type(own).__name__} has the classes {listed(own.classes)}, not {listed(classes)}")
+
+
+def several(dataset: Any) -> bool:
+    """Whether texts of a data set have any number of classes."""
+    return bool(getattr(unwrap(dataset), "several", False))

@@ -28,6 +28,7 @@ class PlainText(IterableDataset):
     buffer     texts held in memory, out of which the next one is drawn, a function of `seed` and epoch; 0: in order
     split      the part to take, where `ratios` cut the corpus by a hash of the text and `seed`
     normalise  a form of Unicode that texts are brought into, such as NFKC; by default they stay as they are written
+    address    where missing data can be had, as `pdl.data.to_get` takes it
     """
 
     def __init__(

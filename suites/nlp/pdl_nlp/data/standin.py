@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pdl.runtime.tables import csv_line
+from pdl_nlp.data.reading import kind_of
 
 SENTENCES = 240  # of a split
 THINGS = ("room", "hotel", "breakfast", "film", "plot", "book", "ending", "screen", "keyboard", "service")
@@ -43,6 +44,8 @@ def draw(name: str, count: int = SENTENCES) -> Iterator[tuple[str, int]]:
 def _labelled(folder: Path, settings: Mapping[str, Any]) -> tuple[Path, list[tuple[str, str]]]:
     """The file to write, and texts with the names of their classes."""
     name = Path(str(settings.get("path", "texts.tsv"))).name
+    if not kind_of(name) and not settings.get("columns"):
+        name = "texts.tsv"
     spelled = settings.get("names")
     classes = list(spelled) if spelled else list(settings.get("classes") or CLASSES)
     several = settings.get("several")

@@ -31,8 +31,9 @@ class TaggedFile(Dataset):
     path       a relative one is also looked for below PDL_DATA; .gz is unpacked
     form       "columns": a word a line with its columns, sentences between blank lines (CoNLL; -DOCSTART- lines are
                left out); "words": a sentence a line, `word/TAG word/TAG`
-    token, tag the numbers of the columns, from 0; below 0 from the end. CoNLL-U has its words in 1, universal parts of
-               speech in 3; with token=1 comments (#), spans (3-4) and empty words (3.1) are left out
+    token      the number of the column of words, from 0. CoNLL-U has them in 1: comments (#), spans (3-4) and empty
+               words (3.1) are then left out
+    tag        that of tags; below 0 from the end. CoNLL-U has universal parts of speech in 3
     separator  of columns, by default a tab where a line has one, else white space; of words and tags "/"
     classes    the tags in the order of their numbers; by default those that occur, sorted
     split      the part to take, where `ratios` cut the file by a hash of the sentence and `seed`

@@ -25,6 +25,7 @@ class TextFolder(Texts):
     classes     only these folders, in this order; by default all of train (or of the only level), sorted by name
     extensions  which files are texts, lower case; with .gz they are unpacked
     normalise   a form of Unicode that texts are brought into, such as NFKC; by default they stay as they are written
+    address     where missing data can be had, as `pdl.data.to_get` takes it
     """
 
     def __init__(

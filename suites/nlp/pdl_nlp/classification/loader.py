@@ -1,0 +1,65 @@
+"""From texts to batches of numbers, texts of about one length together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.data import Batch, BucketBatchSampler, DataLoader, Dataset, Sample, bucket_sizes
+from pdl.errors import ConfigError
+from pdl.train.recipe import Data
+from pdl_nlp.tokenizers import Encodings, Tokenizer
+
+
+class Tokens(Dataset):
+    """The texts of a data set as numbers: sample i is {"tokens": int64 [T], "label"}; batches are as long as the next
+    of `sizes`, 0 behind the last token. All texts are tokenised once, at first.
+
+    max_length  tokens of a text that count, from its beginning
+    sizes       ascending lengths that batches may have; by default those with little padding (`pdl.data.bucket_sizes`)
+    """
+
+    def __init__(self, dataset: Any, tokenizer: Tokenizer, max_length: int, sizes: Sequence[int] | None = None) -> None:
+        self.dataset, self.classes = dataset, dataset.classes
+        samples = [dataset[index] for index in range(len(dataset))]
+        made: Encodings = tokenizer.encode_many([sample["text"] for sample in samples])
+        self.ids, self.starts = np.append(made.ids, 0).astype(np.int64), made.starts
+        self.targets = np.array([sample["label"] for sample in samples])
+        self.counts = np.minimum(np.diff(made.starts), max_length)
+        self.lengths = np.maximum(self.counts, 1)
+        own = bucket_sizes(self.lengths) if sizes is None else [size for size in sizes if size < max_length]
+        self.sizes = np.array(own if sizes is None else [*own, max_length])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> Sample:
+        return {name: values[0] for name, values in self.get_batch(np.array([index])).items()}
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        return self.targets if self.targets.ndim == 1 else None
+
+    def get_batch(self, indices: np.ndarray) -> Batch:
+        """{"tokens" int64 [N, T], "label" int64 [N] or float32 [N, C]}."""
+        places = np.arange(self.sizes[np.searchsorted(self.sizes, self.lengths[indices].max())])
+        inside = places < self.counts[indices][:, None]
+        at = np.where(inside, self.starts[indices][:, None] + places, -1)
+        return {"tokens": self.ids[at], "label": self.targets[indices]}
+
+    def path_of(self, index: int) -> str | None:
+        found: str | None = self.dataset.path_of(index)
+        return found
+
+
+def loader_of(tokens: Tokens, data: Data, *, training: bool, seed: int) -> DataLoader:
+    """Batches of texts of about one length; in training in a new order each epoch."""
+    if training and data.sampler(tokens, seed=seed) is not None:
+        raise ConfigError(
+            "data.balanced: texts are batched by length, not drawn by class; use task.class_weights=balanced instead"
+        )
+    size = data.size(training=training)
+    sampler = BucketBatchSampler(tokens.lengths, size, tokens.sizes, shuffle=training, seed=seed)
+    return DataLoader(tokens, sampler=sampler, seed=seed, workers=data.workers, prefetch=data.prefetch)

@@ -1,0 +1,82 @@
+"""How right the answers are where texts have several labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pdl.dtype import Array
+from pdl.train.metrics import AUC, Metric
+
+
+class _PerLabel(Metric):
+    """Counts of each label from logits float [N, C], found where they are above 0, and targets [N, C] of 0 and 1."""
+
+    def __init__(self) -> None:
+        self.hits: Any = 0
+        self.found: Any = 0
+        self.present: Any = 0
+        self.exact = self.seen = 0
+
+    def update(self, scores: Array, targets: Array) -> None:
+        found, present = scores > 0, targets > 0
+        self.hits = self.hits + (found & present).sum(axis=0)
+        self.found, self.present = self.found + found.sum(axis=0), self.present + present.sum(axis=0)
+        self.exact, self.seen = self.exact + int((found == present).all(axis=1).sum()), self.seen + len(scores)
+
+
+class MicroF1(_PerLabel):
+    """2 hits / (found + present), of all labels together."""
+
+    def compute(self) -> float:
+        below = float(np.sum(self.found) + np.sum(self.present))
+        return 2 * float(np.sum(self.hits)) / below if below else float("nan")
+
+
+class MacroF1(_PerLabel):
+    """The mean of 2 hits / (found + present) over the labels that are found or present."""
+
+    def compute(self) -> float:
+        below = np.asarray(self.found + self.present, np.float64).reshape(-1)
+        there = below > 0
+        shares = 2 * np.asarray(self.hits).reshape(-1)[there] / below[there]
+        return float(shares.mean()) if there.any() else float("nan")
+
+
+class ExactMatch(_PerLabel):
+    """The share of texts all of whose labels are found, and no others."""
+
+    def compute(self) -> float:
+        return self.exact / self.seen if self.seen else float("nan")
+
+
+class LabelCounts(_PerLabel):
+    """int64 [C, 3]: how often each label is present, found, and both."""
+
+    def compute(self) -> Array:
+        return np.stack([np.atleast_1d(each) for each in (self.present, self.found, self.hits)], axis=-1)
+
+
+class WrongSets(Metric):
+    """The `keep` texts with the highest loss of those with a label too many or too few: (loss, index), worst first."""
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+        self.held: list[tuple[float, int]] = []
+
+    def update(self, scores: Array, targets: Array, index: Array) -> None:
+        """scores float [N, C] (logits), targets [N, C] of 0 and 1, index int [N]."""
+        loss = np.logaddexp(0, np.where(targets > 0, -scores, scores).astype(np.float64)).sum(axis=1)
+        wrong = ((scores > 0) != (targets > 0)).any(axis=1)
+        self.held += [(float(loss[row]), int(index[row])) for row in np.flatnonzero(wrong)]
+        self.held = sorted(self.held, key=lambda each: (-each[0], each[1]))[: self.keep]
+
+    def compute(self) -> Any:
+        return self.held
+
+
+def label_metrics() -> dict[str, Metric]:
+    """What is measured where texts have several labels: micro and macro F1 at a probability of 0.5, the share of texts
+    with exactly their labels, the mean area under the labels' ROC curves, and the counts of each label."""
+    return {"f1": MicroF1(), "macro_f1": MacroF1(), "exact": ExactMatch(), "auc": AUC(), "labels": LabelCounts()}

@@ -1,0 +1,193 @@
+"""The task: which class, or which ones, a text belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+import pdl
+from pdl.data import Fault, bucket_sizes
+from pdl.errors import ConfigError, DataError, listed
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.train import Loss, Metric, Recipe, Task
+from pdl.train.assembly import Parts
+from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
+from pdl.train.deployed import Deployed
+from pdl.train.metrics import Mistakes, class_metrics
+from pdl.train.parts import SmokeTest
+from pdl_nlp.classification.baselines import baselines
+from pdl_nlp.classification.check import check
+from pdl_nlp.classification.deploy import TextClassificationDeployer
+from pdl_nlp.classification.loader import Tokens, loader_of
+from pdl_nlp.classification.metrics import WrongSets, label_metrics
+from pdl_nlp.classification.report import TextClassificationReporter
+from pdl_nlp.data.base import bind, several
+from pdl_nlp.fitting import Kind, counted, tokenizer_of, vocabulary_of
+from pdl_nlp.models.base import TextModel
+from pdl_nlp.tokenizers import Tokenizer
+
+
+class TextClassification(Task):
+    """One class for each text, by cross-entropy; or, where the data has several for a text, each label by itself, by
+    binary cross-entropy.
+
+    classes          their names in the order of their numbers; by default those of the training data
+    several          whether texts have any number of classes; by default as the data has them
+    tokenizer        "words" or "characters". Its vocabulary is that of the training texts; run and bundle keep it
+    lower            whether texts are lowered first
+    min_count        tokens that occur less often in training are unknown
+    vocabulary_size  the most tokens, padding and the unknown one among them
+    max_length       tokens of a text that count, from its beginning
+    label_smoothing  share of the target that is spread evenly over all classes; in training only, as the next two
+    class_weights    weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike
+    focal_gamma      of the focal loss (Lin et al., arXiv 1708.02002); 0: plain cross-entropy
+    mistakes         how many of the worst mistakes the report shows
+    """
+
+    monitor = "val/accuracy"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        classes: Sequence[str] | None = None,
+        several: bool | None = None,
+        tokenizer: Kind = "words",
+        lower: bool = True,
+        min_count: Annotated[int, Range(1)] = 1,
+        vocabulary_size: Annotated[int, Range(3)] | None = None,
+        max_length: Annotated[int, Range(1)] = 256,
+        label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
+        class_weights: ClassWeights | None = None,
+        focal_gamma: Gamma = 0.0,
+        mistakes: Annotated[int, Range(0)] = 24,
+    ) -> None:
+        self.classes, self.several = list(classes or ()), several
+        self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
+        self.max_length, self.label_smoothing, self.mistakes = max_length, label_smoothing, mistakes
+        self.class_loss = ClassLoss(class_weights, focal_gamma)
+        self.of_one_class = class_weights is not None or focal_gamma > 0 or label_smoothing > 0
+        self.sizes: list[int] | None = None
+        self.net: Module | None = None
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        labels, logits = batch["label"], model(pdl.as_tensor(batch["tokens"]))
+        if self.several:
+            value = pdl.binary_cross_entropy_with_logits(logits, pdl.as_tensor(labels))
+        else:
+            value = self.class_loss(logits, labels, smoothing=self.label_smoothing)
+        return Loss(value, len(labels), (logits.detach(), labels))
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        labels, logits = batch["label"], model(pdl.as_tensor(batch["tokens"]))
+        measured = pdl.binary_cross_entropy_with_logits if self.several else pdl.cross_entropy
+        return Loss(measured(logits, pdl.as_tensor(labels)), len(labels), (logits, labels))
+
+    def metrics(self) -> dict[str, Metric]:
+        if self.several:
+            return {**label_metrics(), "mistakes": WrongSets(self.mistakes)}
+        return {**class_metrics(len(self.classes)), "mistakes": Mistakes(self.mistakes)}
+
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        for name, metric in metrics.items():
+            metric.update(*loss.outputs, *((batch["index"],) if name == "mistakes" else ()))
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        """Agree on the classes; number the tokens of the training texts."""
+        self.agree(datasets)
+        train = datasets.get("train")
+        if train is None:
+            if "tokens" not in self.vocabularies:
+                raise DataError("data.train is needed to know the tokens; give it, or use the run that was trained")
+            return
+        texts = [train[index]["text"] for index in range(len(train))]
+        if "tokens" not in self.vocabularies:
+            counts = counted(texts, self.kind, lower=self.lower)
+            self.vocabularies["tokens"] = vocabulary_of(counts, min_count=self.min_count, most=self.vocabulary_size)
+        lengths = np.diff(self.tokenizer.encode_many(texts).starts)
+        self.sizes = bucket_sizes(np.clip(lengths, 1, self.max_length))
+
+    def agree(self, datasets: Mapping[str, Any]) -> None:
+        """Number the classes of all splits alike; by default as training has them."""
+        first = datasets.get("train", next(iter(datasets.values())))
+        self.classes = self.classes or list(first.classes)
+        if len(self.classes) < 2 and not several(first):
+            have = f"{len(self.classes)} classes ({listed(self.classes)})"
+            raise DataError(f"the data has {have}; at least 2 are needed to tell them apart")
+        for split, dataset in datasets.items():
+            bind(dataset, self.classes)
+            if self.several not in (None, several(dataset)):
+                has, other = ("any number", "one") if several(dataset) else ("one", "any number")
+                raise ConfigError(
+                    f"data.{split}: texts have {has} of the classes, not {other} as expected; see several="
+                )
+            self.several = several(dataset)
+        if self.several and self.of_one_class:
+            raise ConfigError(
+                "task: class_weights, focal_gamma and label_smoothing are for one class a text; none here"
+            )
+        if not self.several:
+            self.class_loss.fit(self.classes, datasets)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, once the vocabulary is known."""
+        return tokenizer_of(self.vocabularies["tokens"], self.kind, lower=self.lower)
+
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {"vocab_size": len(self.vocabularies["tokens"]), "num_classes": len(self.classes)}
+
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        if isinstance(model, Deployed):
+            return
+        if not isinstance(model, TextModel):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_nlp.TextModel, so it reads no texts")
+        for name, own, given in (
+            ("num_classes", len(self.classes), model.num_classes),
+            ("vocab_size", len(self.vocabularies["tokens"]), model.vocab_size),
+        ):
+            if given != own:
+                raise ConfigError(f"model.{name}={given}, but the data has {own}; correct it, or leave it out")
+
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
+        """Batches by length; see `pdl_nlp.classification.loader`."""
+        tokens = Tokens(dataset, self.tokenizer, self.max_length, self.sizes)
+        return loader_of(tokens, recipe.data, training=training, seed=seed)
+
+    def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
+        """Keep the model, by which the report finds what mattered in a text."""
+        self.net = parts.model
+
+    def learned_config(self) -> dict[str, Any]:
+        return {"classes": self.classes, "several": self.several}
+
+    # -- data ----------------------------------------------------------------------------------------------------------
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The most frequent class, and logistic regression on TF-IDF."""
+        return baselines(self, datasets, split)
+
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
+        return check(self, recipe, progress)
+
+    def data_at(self, path: Path) -> dict[str, Any]:
+        """A folder of class folders, or a table with columns text and label."""
+        if path.is_dir():
+            return {"_target_": "pdl_nlp.data.TextFolder", "root": str(path), "classes": self.classes}
+        return {"_target_": "pdl_nlp.data.TextFile", "path": str(path), "several": "," if self.several else None}
+
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def deployer(self, recipe: Recipe) -> TextClassificationDeployer:
+        return TextClassificationDeployer(self, recipe)
+
+    def reporter(self) -> TextClassificationReporter:
+        return TextClassificationReporter(self)
+
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(settings={"task.min_count": 1})

@@ -1,0 +1,59 @@
+"""What the models of texts have in common: numbers of tokens become vectors, and padding changes nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import pdl
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl.nn import Embedding, Module, init
+from pdl.tensor import Tensor
+
+Width: TypeAlias = Annotated[int, Range(1)]
+Rate: TypeAlias = Annotated[float, Range(0, below=1)]
+
+
+class TextModel(Module):
+    """Base of the models that classify texts: tokens int64 [N, T], 0 behind the last one, -> logits [N, num_classes].
+
+    What stands behind a text does not change its logits, so that it may be in any batch.
+    """
+
+    vocab_size: int
+    num_classes: int
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens int64 [N, T] -> [N, num_classes]."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward")
+
+    def __init__(self, vocab_size: int | None, num_classes: int | None) -> None:
+        for name, value in (("vocab_size", vocab_size), ("num_classes", num_classes)):
+            if value is None:
+                raise ConfigError(f"{type(self).__name__} needs {name}, which the task takes from the data")
+            setattr(self, name, value)
+
+
+def embedding(rows: int, dim: int, *, sparse: bool = False) -> Embedding:
+    """A table whose row 0 is 0, its initial values U(-0.25, 0.25), as Kim (arXiv 1408.5882) draws them."""
+    made = Embedding(rows, dim, padding_idx=0, sparse=sparse)
+    init.uniform_(made.weight, -0.25, 0.25)
+    made.weight.data[0] = 0
+    return made
+
+
+def real(tokens: Tensor) -> Tensor:
+    """float32 [N, T, 1]: 1 where a token stands, 0 behind the last one. The first place always counts, also that of a
+    text without tokens."""
+    there = pdl.astype(pdl.not_equal(tokens, 0), pdl.float32)
+    first = there[:, :1] * 0.0 + 1.0  # as many as there are texts, however many these are
+    return pdl.expand_dims(pdl.concat([first, there[:, 1:]], axis=1), axis=-1)
+
+
+def highest(x: Tensor, there: Tensor) -> Tensor:
+    """The maximum over the places that count: x [N, T, C], there [N, T, 1] of 0 and 1 -> [N, C]."""
+    return pdl.max(x * there + (there - 1.0) * HUGE, axis=1)
+
+
+HUGE = 1e4
+"""More than any activation; float16 holds it."""
