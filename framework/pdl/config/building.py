@@ -8,7 +8,7 @@ from typing import Any
 from pdl import suites
 from pdl.config.allowed import inside, refusal
 from pdl.config.signature import TARGET, signature, wants_tuple
-from pdl.config.tree import Items, Node, dotted
+from pdl.config.tree import Items, Node
 from pdl.errors import ConfigError, DataError, PackageError, PdlError
 
 
@@ -57,7 +57,7 @@ def _build(node: Any, hint: Any, extra: Mapping[str, Any]) -> Any:
 def _place(node: Any) -> str:
     """`file:12: model: pdl_cv.LeNet`, as far as the node knows."""
     known = isinstance(node, (Node, Items))
-    parts = [str(node.origin), dotted(node.path)] if known and (node.origin.file or node.origin.override) else []
+    parts = [node.origin.of(node.path)] if known and (node.origin.file or node.origin.override) else []
     return ": ".join([*parts, *([str(node[TARGET])] if TARGET in node else [])]) or "config"
 
 

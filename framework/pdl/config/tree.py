@@ -26,6 +26,11 @@ class Origin:
             return f"command line: {key if len(value) > LONG else self.override}"
         return f"{shown(self.file)}:{self.line}" if self.file and self.line else shown(self.file)
 
+    def of(self, path: Key) -> str:
+        """`file:12: a.b`: the place of the value at a path; the path is left out where the override names it."""
+        own = self.override.partition("=")[0].lstrip("+~")
+        return ": ".join(part for part in (str(self), dotted(path)) if part and part != own)
+
 
 class Node(dict[str, Any]):
     """A mapping of the tree; `path` is its place, `origin` the place of its first line."""
@@ -103,10 +108,7 @@ class Config:
     def line(self, fault: Fault) -> str:
         """`file:12: a.b: what is wrong` for one fault."""
         origin = fault.origin or self.origin(fault.path)
-        place, where = str(origin), dotted(fault.path)
-        if origin.override and origin.override.split("=")[0].lstrip("+~") == where:
-            return f"{place}: {fault.message}"
-        return ": ".join(part for part in (place, where, fault.message) if part)
+        return ": ".join(part for part in (origin.of(fault.path), fault.message) if part)
 
 
 def split(dotted_path: str) -> Key:

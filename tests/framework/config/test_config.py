@@ -67,9 +67,11 @@ def test_overrides(override: str, key: str, value: Any, recipe: Path) -> None:
     assert cfg.get(key) == value
 
 
-def test_long_overrides_are_named_by_their_key() -> None:
+def test_overrides_name_their_key_once() -> None:
     assert str(Origin(override="train.epochs=2")) == "command line: train.epochs=2"
-    assert str(Origin(override=f"data.test={{root: {'a' * 90}}}")) == "command line: data.test"
+    long = Origin(override=f"data.test={{root: {'a' * 90}}}")
+    assert str(long) == long.of(("data", "test")) == "command line: data.test"
+    assert long.of(("data", "test", "root")) == "command line: data.test: data.test.root"
 
 
 def test_interpolation_and_environment(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
