@@ -123,9 +123,9 @@ def sign(mark: str, plain: str) -> str:
 
 
 def cell(value: Any, *, coarse: bool = False) -> str:
-    """A value in a table, on one line: floats with four significant places, None as a dash. `coarse`: of a column with
-    numbers from 100 on, such as pixels, where one place behind the point is enough."""
-    if value is None:
+    """A value in a table, on one line: floats with four significant places, None and NaN (nothing to measure) as a
+    dash. `coarse`: of a column with numbers from 100 on, such as pixels, where one place behind the point is enough."""
+    if value is None or value != value:
         return "-"
     if isinstance(value, float):
         if coarse and (value == 0 or 0.05 <= abs(value) < 1e5):

@@ -58,7 +58,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 def _cell(value: Any, name: str) -> str:
     """Metrics of a split with four digits; summary metrics, which are compared with exact values, with all significant
-    ones."""
+    ones; None and NaN as a dash."""
     if isinstance(value, str):
         return value
-    return "-" if value is None else f"{value:.4f}" if "/" in name else f"{value:.9g}"
+    return "-" if value is None or value != value else f"{value:.4f}" if "/" in name else f"{value:.9g}"

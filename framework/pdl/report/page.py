@@ -138,7 +138,10 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def number(value: float) -> str:
-    """A number as people write it: four significant places, or all places before the point up to a billion."""
+    """A number as people write it: four significant places, or all places before the point up to a billion; NaN as a
+    dash."""
+    if value != value:
+        return "-"
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
 
 

@@ -256,5 +256,8 @@ def _step(trainer: Trainer) -> list[str]:
 
 
 def short(value: float) -> str:
-    """A number in a line: four places, or four digits where these would say nothing."""
+    """A number in a line: four places, or four digits where these would say nothing; NaN (nothing to measure) as a
+    dash."""
+    if value != value:
+        return "-"
     return f"{value:.4f}" if 1e-3 <= abs(value) < 1e5 or value == 0 else f"{value:.4g}"

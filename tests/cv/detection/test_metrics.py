@@ -11,7 +11,7 @@ import pytest
 
 from pdl.errors import DataError, ShapeError, UsageError
 from pdl_cv import rle
-from pdl_cv.detection.metrics import BoxAP, KeypointAP, MaskAP, evaluate_detections
+from pdl_cv.detection.metrics import BoxAP, KeypointAP, MaskAP, Protocol, evaluate_detections
 from pdl_cv.detection.overlaps import COCO_SIGMAS, Runs, mask_overlaps
 
 Objects = dict[str, Any]
@@ -201,6 +201,17 @@ def test_table_and_curves() -> None:
     np.testing.assert_allclose(curve.precision, [0, 1 / 2, 2 / 3, 3 / 4])
     np.testing.assert_allclose(curve.recall, [0, 1 / 3, 2 / 3, 1])
     assert curve.scores.tolist() == [0.95, 0.9, 0.8, 0.6]
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc"])
+def test_nothing_is_known_of_a_class_without_annotations(protocol: Protocol) -> None:
+    answer = [objects([0, 1], [SQUARE, RIGHT], scores=np.array([0.9, 0.8]))]
+    truth = [objects([0], [SQUARE])]
+    known, found, neither = evaluate_detections(answer, truth, ["a", "b", "c"], protocol=protocol).table()
+    assert known.recall == 1
+    assert (found.annotations, found.detections, neither.detections) == (0, 1, 0)
+    for row in (found, neither):
+        assert np.isnan([row.ap, row.recall, row.f1, row.score]).all()
 
 
 def test_batches_add_up() -> None:

@@ -66,6 +66,14 @@ def test_without_annotations_there_is_nothing_to_say() -> None:
     assert sections(metric, Gray()) == {}
 
 
+def test_where_nothing_is_found() -> None:
+    metric = BoxAP(["a", "b", "c"])
+    metric.update([{**TRUTH[2], "scores": np.zeros(0)}], TRUTH[:1])
+    page = "".join(sections(metric, None).values())
+    assert '<td class="n">-</td>' in page
+    assert "nan" not in page
+
+
 def test_drawn_cases() -> None:
     """Whatever is found and annotated, the page is made."""
     for seed in range(12):

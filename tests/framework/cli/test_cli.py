@@ -401,8 +401,8 @@ def test_completion(capfd: Capture) -> None:
 
 
 def test_table_is_plain_when_nobody_looks(capsys: Capture) -> None:
-    style.table(["name", "n"], [["a", 1.5], ["bcd", None]], title="t")
-    assert capsys.readouterr().out == "t\nname       n\na     1.5000\nbcd        -\n"
+    style.table(["name", "n"], [["a", 1.5], ["bcd", None], ["e", float("nan")]], title="t")
+    assert capsys.readouterr().out == "t\nname       n\na     1.5000\nbcd        -\ne          -\n"
 
 
 def test_json_has_no_nan(capsys: Capture) -> None:

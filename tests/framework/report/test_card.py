@@ -5,7 +5,7 @@ from __future__ import annotations
 from pdl.report import Card
 
 CARD = Card("LeNet, 10 classes", "A classifier.", protocol="Single crop.", use="    session(image)", data="Digits.")
-BASELINES = (["", "LeNet", "majority"], [["test/accuracy", 0.9916666, 0.1], ["test/top5", 1.0, None]])
+BASELINES = (["", "LeNet", "majority"], [["test/accuracy", 0.9916666, 0.1], ["test/top5", 1.0, float("nan")]])
 
 
 def test_all_sections_in_order() -> None:

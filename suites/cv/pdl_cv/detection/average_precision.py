@@ -31,9 +31,10 @@ class Curve:
 
     @property
     def best(self) -> tuple[float, float]:
-        """The highest F1 = 2 P R / (P + R), and the score from which on it is reached; NaN where nothing was found."""
+        """The highest F1 = 2 P R / (P + R), and the score from which on it is reached; NaN where nothing was found, or
+        the class is not present."""
         total = self.precision + self.recall
-        if not total.any():
+        if not (total > 0).any():
             return float("nan"), float("nan")
         f1 = np.divide(2 * self.precision * self.recall, total, out=np.zeros_like(total), where=total > 0)
         at = int(f1.argmax())

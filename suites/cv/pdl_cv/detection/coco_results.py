@@ -89,8 +89,8 @@ def evaluate_results(
 
     `kind` and `settings` are those of `evaluate_detections`. No image is read.
     """
-    asked = {"masks": kind == "masks", "keypoints": kind == "keypoints"}
-    known = DetectionFolder(annotations, format="coco", images=False, **asked)
+    masks, keypoints = kind == "masks", kind == "keypoints"
+    known = DetectionFolder(annotations, format="coco", masks=masks, keypoints=keypoints, images=False)
     found = read_results(results, known.classes, CocoIds.read(annotations))
     if len(found) != len(known):
         raise fault(annotations, f"{len(known)} images, of {len(found)} names", "give each image a name of its own")

@@ -196,7 +196,8 @@ class AveragePrecision(Metric):
         rows = []
         for label, (name, average, each) in enumerate(zip(self.classes, self._by_class(), self.curves(), strict=True)):
             if made is None:
-                numbers = average, float("nan"), float("nan"), float(each.recall[-1]) if len(each.recall) else 0.0
+                recall = verdict.of(label).sum() / verdict.present[label] if verdict.present[label] else np.nan
+                numbers = average, float("nan"), float("nan"), float(recall)
             else:
                 precision, recall = made.precision[0, label], made.recall[0, -1, label]
                 numbers = average, float(precision[0]), float(precision[5]), _mean(recall)

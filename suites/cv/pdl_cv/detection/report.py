@@ -8,7 +8,7 @@ import numpy as np
 
 from pdl.data import Dataset, sample_name
 from pdl.data.transforms.numeric import displayed
-from pdl.report import Section, bar_chart, charts, escape, figure, line_chart, named_bars, table
+from pdl.report import Section, bar_chart, charts, escape, figure, line_chart, named_bars, number, table
 from pdl.train import Evaluation, Reporter
 from pdl_cv.detection.average_precision import RECALLS, Curve
 from pdl_cv.detection.drawing import drawn
@@ -64,11 +64,12 @@ def _classes(rows: list[ClassResult], split: str) -> Section:
 
 def _kinds(errors: ErrorKinds) -> Section:
     lines = [(kind, words, int(errors.counts[kind].sum()), errors.cost[kind]) for kind, words in KINDS.items()]
-    lines.sort(key=lambda row: -row[3])
-    said = [f"{cost:.3f}, {count:,} error{'s' * (count != 1)}" for _, _, count, cost in lines]
+    lines.sort(key=lambda row: -np.nan_to_num(row[3]))
+    said = [f"{number(cost)}, {count:,} error{'s' * (count != 1)}" for _, _, count, cost in lines]
     chart = named_bars({kind: cost for kind, _, _, cost in lines}, said, label="AP50 lost")
     head = ("kind", "what it is", "errors", "AP50 lost")
-    note = f"<p>AP50 is {errors.ap50:.3f}; what a kind costs is how much it would rise without these errors alone.</p>"
+    cost = "what a kind costs is how much it would rise without these errors alone"
+    note = f"<p>AP50 is {number(errors.ap50)}; {cost}.</p>"
     return Section("Kinds of errors", charts([figure(chart, "")]) + table(lines, head=head) + note, narrow=True)
 
 
