@@ -14,7 +14,15 @@ from pdl.dtype import int64
 from pdl.errors import ConfigError
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
-from pdl_nlp.models import DPCNN, BoW, TextCNN, TextModel, TextRNN
+from pdl_nlp.models import DPCNN, BERTClassifier, BoW, TextCNN, TextModel, TextRNN
+
+
+def spread(model: TextModel) -> TextModel:
+    """The same with larger weights than those that training begins with, so that tokens make a difference."""
+    for weight in model.parameters():
+        weight.data *= 20 if weight.ndim == 2 else 1
+    return model
+
 
 MADE: dict[str, Any] = {
     "bow": lambda: BoW(50, 3, dim=8),
@@ -25,6 +33,7 @@ MADE: dict[str, Any] = {
     "bigru, max": lambda: TextRNN(50, 3, dim=8, hidden=5, cell="gru", pool="max", layers=2),
     "bilstm, mean": lambda: TextRNN(50, 3, dim=8, hidden=5, pool="mean"),
     "dpcnn": lambda: DPCNN(50, 3, dim=8, filters=6, blocks=4),
+    "bert": lambda: spread(BERTClassifier(50, 3, dim=8, layers=2, heads=2, segments=0, dropout=0.0)),
 }
 TOKENS = np.random.default_rng(0).integers(1, 50, (4, 9))
 TOKENS[1, 5:] = TOKENS[2, 1:] = TOKENS[3] = 0
@@ -97,4 +106,4 @@ def test_what_only_the_data_knows() -> None:
     with pytest.raises(ConfigError, match="TextCNN needs vocab_size, which the task takes from the data"):
         TextCNN()
     listed = {each.name for each in variants() if each.target.startswith("pdl_nlp.")}
-    assert {"bow", "bow_bigrams", "text_cnn", "text_bilstm", "text_bigru", "dpcnn"} <= listed
+    assert {"bow", "bow_bigrams", "text_cnn", "text_bilstm", "text_bigru", "dpcnn", "bert_tiny"} <= listed

@@ -1,6 +1,7 @@
 """The models: one file per family."""
 
 from pdl_nlp.models.base import TextModel
+from pdl_nlp.models.bert import BERT, BERTClassifier, SentenceEncoder
 from pdl_nlp.models.bow import BoW
 from pdl_nlp.models.dpcnn import DPCNN
 from pdl_nlp.models.text_cnn import TextCNN

@@ -1,0 +1,265 @@
+"""Transformer encoders of texts: BERT (Devlin et al., NAACL 2019, arXiv 1810.04805) and those of its form: RoBERTa
+(arXiv 1907.11692), ERNIE (arXiv 1904.09223), ERNIE 2.0 with its embeddings of tasks (arXiv 1907.12412), MiniLM (arXiv
+2002.10957). Sizes are the published ones (small BERTs: Turc et al., arXiv 1908.08962).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+import pdl
+from pdl import nn
+from pdl.errors import ConfigError, ShapeError
+from pdl.hints import Inherited, Range
+from pdl.tensor import Tensor
+from pdl_nlp.models.base import Rate, TextModel, Width
+
+STD = 0.02
+Pooling = Literal["mean", "cls"]
+
+
+class Embeddings(nn.Module):
+    """The sum of the vectors of tokens, places, segments and the task, normed."""
+
+    def __init__(self, dim: int, *, vocab_size: int, places: int, first: int, segments: int, tasks: int, dropout: float,
+                 eps: float) -> None:  # fmt: skip
+        self.words, self.first = nn.Embedding(vocab_size, dim), first
+        self.positions = nn.Parameter(pdl.zeros((first + places, dim)))
+        self.segments = nn.Embedding(segments, dim) if segments else None
+        self.tasks = nn.Embedding(tasks, dim) if tasks else None
+        self.norm, self.dropout = nn.LayerNorm(dim, eps=eps), nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor, segments: Tensor | None, task: int) -> Tensor:
+        """tokens, segments int64 [N, T] -> [N, T, dim]."""
+        # places, and what is the same at all of them, are added up first: of these there are T rows and not N T
+        same = self.positions[self.first : self.first + tokens.shape[1]]
+        if self.tasks is not None:
+            same = same + self.tasks.weight[task]
+        if self.segments is not None and segments is None:
+            same = same + self.segments.weight[0]
+        x = self.words(tokens) + same
+        if self.segments is not None and segments is not None:
+            x = x + self.segments(segments)
+        return self.dropout(self.norm(x))  # type: ignore[no-any-return]
+
+
+class BERT(nn.Module):
+    """Tokens int64 [N, T], and segments int64 [N, T] of pairs, -> states [N, T, dim]. Padding is not attended to: what
+    stands behind a text does not change the states of its tokens (those of padding mean nothing).
+
+    vocab_size   tokens; by default those of the tokenizer
+    dim          numbers of a token's vector
+    layers       of attention and feed-forward
+    heads        of each attention
+    hidden       numbers inside of the feed-forward part; by default 4 dim
+    max_length   places that there are vectors for; longer texts are a ShapeError
+    segments     kinds of segments; 0: none
+    tasks        kinds of tasks that ERNIE 2.0 and 3.0 tell apart; 0: none
+    task         the one that this net is for
+    activation   "gelu" or "relu"
+    dropout      of embeddings, attention and branches
+    eps          of the norms
+    pad          number of the token for padding
+    first        the place of a text's first token: RoBERTa's is 2
+    pretrained   weights to begin with: the folder of an HF checkpoint, a name of the hub, a file or a run. A task takes
+                 sizes and tokenizer from there, too, where the recipe leaves them open
+    """
+
+    head: ClassVar[tuple[str, ...]] = ("pooler", "classifier", "cls", "lm_head", "qa_outputs")
+    """Layers behind the encoder, here or in files of others: pooler, classifier; masked words, next sentence, spans."""
+
+    def __init__(
+        self,
+        vocab_size: Width | None = None,
+        *,
+        dim: Width = 768,
+        layers: Width = 12,
+        heads: Width = 12,
+        hidden: Width | None = None,
+        max_length: Width = 512,
+        segments: Annotated[int, Range(0)] = 2,
+        tasks: Annotated[int, Range(0)] = 0,
+        task: Annotated[int, Range(0)] = 0,
+        activation: Literal["gelu", "relu"] = "gelu",
+        dropout: Rate = 0.1,
+        eps: Annotated[float, Range(0)] = 1e-12,
+        pad: Annotated[int, Range(0)] = 0,
+        first: Annotated[int, Range(0)] = 0,
+        pretrained: str | None = None,
+    ) -> None:
+        name = type(self).__name__
+        if vocab_size is None:
+            raise ConfigError(f"{name} needs vocab_size, which a task takes from its tokenizer")
+        if dim % heads:
+            raise ConfigError(f"{name}: heads={heads} must divide dim={dim}")
+        if task >= max(tasks, 1):
+            raise ConfigError(f"{name}: task={task} is none of the {tasks} tasks; they count from 0")
+        self.vocab_size, self.dim, self.max_length, self.pad, self.task = vocab_size, dim, max_length, pad, task
+        shape: dict[str, Any] = {"vocab_size": vocab_size, "places": max_length, "segments": segments, "tasks": tasks}
+        self.embeddings = Embeddings(dim, **shape, first=first, dropout=dropout, eps=eps)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                dim, heads, dim_feedforward=hidden or 4 * dim, dropout=dropout, activation=activation, eps=eps
+            )
+            for _ in range(layers)
+        )
+        self.behind()
+        for key, p in self.named_parameters():
+            if p.ndim == 2:
+                nn.init.trunc_normal_(p, std=STD)
+            elif key.endswith("bias"):
+                nn.init.zeros_(p)
+        if pretrained is not None:
+            from pdl_nlp.checkpoints import load
+
+            load(self, pretrained)
+
+    def behind(self) -> None:
+        """Make the layers behind the encoder, before weights are drawn or loaded."""
+
+    def forward(self, tokens: Tensor, segments: Tensor | None = None) -> Tensor:
+        """tokens int64 [N, T] -> states [N, T, dim]."""
+        return self.states(tokens, segments)[0]
+
+    def states(self, tokens: Tensor, segments: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """States [N, T, dim], and bool [N, T]: where a token stands. The first place always counts, also that of a text
+        without tokens."""
+        if int(tokens.shape[1]) > self.max_length:
+            raise ShapeError(
+                f"{type(self).__name__}: {tokens.shape[1]} tokens, there are vectors for {self.max_length} places; "
+                f"cut texts (max_length={self.max_length})"
+            )
+        first = pdl.greater_equal(tokens[:, :1], 0)
+        there = pdl.concat([first, pdl.not_equal(tokens[:, 1:], self.pad)], axis=1)
+        mask = pdl.expand_dims(there, axis=(1, 2))
+        x = self.embeddings(tokens, segments, self.task)
+        for layer in self.layers:
+            x = layer(x, mask=mask)
+        return x, there
+
+
+class BERTClassifier(BERT, TextModel):
+    """Texts into classes: a linear layer with tanh on the first token's state, dropout, a linear layer; as BERT's for
+    sequence classification.
+
+    num_classes  answers; by default the data's classes
+    options      those of `BERT`
+    """
+
+    def __init__(
+        self, vocab_size: Width | None = None, num_classes: Annotated[int, Range(2)] | None = None, **options: Inherited
+    ) -> None:
+        if num_classes is None:
+            raise ConfigError("BERTClassifier needs num_classes, which the task takes from the data")
+        self.num_classes = num_classes
+        BERT.__init__(self, vocab_size, **options)
+
+    def behind(self) -> None:
+        self.pooler, self.drop = nn.Linear(self.dim, self.dim), nn.Dropout(self.embeddings.dropout.p)
+        self.classifier = nn.Linear(self.dim, self.num_classes)
+
+    def forward(self, tokens: Tensor, segments: Tensor | None = None) -> Tensor:
+        """tokens int64 [N, T] -> logits [N, num_classes]."""
+        first = self.states(tokens, segments)[0][:, 0]
+        return self.classifier(self.drop(pdl.tanh(self.pooler(first))))  # type: ignore[no-any-return]
+
+
+class SentenceEncoder(BERT):
+    """A vector for each text: the mean of its tokens' states, or the first one's; of length 1 unless `normalised` is
+    false. Reimers & Gurevych, Sentence-BERT, EMNLP 2019, arXiv 1908.10084.
+
+    pooling     "mean" or "cls"
+    normalised  whether vectors have the length 1, so that their products are cosines
+    options     those of `BERT`
+    """
+
+    def __init__(
+        self,
+        vocab_size: Width | None = None,
+        *,
+        pooling: Pooling = "mean",
+        normalised: bool = True,
+        **options: Inherited,
+    ) -> None:
+        self.pooling, self.normalised = pooling, normalised
+        super().__init__(vocab_size, **options)
+
+    def forward(self, tokens: Tensor, segments: Tensor | None = None) -> Tensor:
+        """tokens int64 [N, T] -> [N, dim]."""
+        x, there = self.states(tokens, segments)
+        if self.pooling == "cls":
+            found = x[:, 0]
+        else:
+            counted = pdl.expand_dims(pdl.astype(there, x.dtype), axis=-1)
+            found = (x * counted).sum(axis=1) / counted.sum(axis=1)
+        if not self.normalised:
+            return found
+        return found / pdl.maximum(pdl.norm(found, axis=-1, keepdims=True), 1e-12)
+
+
+TASK = "classification"
+_SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"dim": 128, "layers": 2, "heads": 2},
+    "mini": {"dim": 256, "layers": 4, "heads": 4},
+    "small": {"dim": 512, "layers": 4, "heads": 8},
+    "medium": {"dim": 512, "layers": 8, "heads": 8},
+    "base": {"dim": 768, "layers": 12, "heads": 12},
+    "large": {"dim": 1024, "layers": 24, "heads": 16},
+}
+_ERNIE: dict[str, dict[str, Any]] = {
+    "base": {"dim": 768, "layers": 12, "heads": 12, "hidden": 3072},
+    "medium": {"dim": 768, "layers": 6, "heads": 12, "hidden": 3072},
+    "mini": {"dim": 384, "layers": 6, "heads": 12, "hidden": 1536},
+    "micro": {"dim": 384, "layers": 4, "heads": 12, "hidden": 1536},
+    "nano": {"dim": 312, "layers": 4, "heads": 12, "hidden": 1248},
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{f"bert_{name}": {"_target_": "pdl_nlp.BERTClassifier", **size} for name, size in _SIZES.items()},
+    **{
+        f"ernie_3_{name}": {"_target_": "pdl_nlp.BERTClassifier", "max_length": 2048, "segments": 4, "tasks": 3, **size}
+        for name, size in _ERNIE.items()
+    },
+    "minilm_l6": {"_target_": "pdl_nlp.SentenceEncoder", "dim": 384, "layers": 6, "heads": 12},
+}
+
+#: (pattern, name here) of HF's checkpoints
+_RENAMED = [
+    (r"(?:bert|ernie|roberta|model)\.(?=embeddings\.|encoder\.|pooler\.)", ""),
+    (r"embeddings\.word_embeddings\.", "embeddings.words."),
+    (r"embeddings\.position_embeddings\.weight", "embeddings.positions"),
+    (r"embeddings\.token_type_embeddings\.", "embeddings.segments."),
+    (r"embeddings\.task_type_embeddings\.", "embeddings.tasks."),
+    (r"embeddings\.LayerNorm\.", "embeddings.norm."),
+    (r"encoder\.layer\.(\d+)\.attention\.output\.dense\.", r"layers.\1.self_attn.out_proj."),
+    (r"encoder\.layer\.(\d+)\.attention\.output\.LayerNorm\.", r"layers.\1.norm1."),
+    (r"encoder\.layer\.(\d+)\.attention\.self\.(query|key|value)\.", r"layers.\1.\2."),
+    (r"encoder\.layer\.(\d+)\.intermediate\.dense\.", r"layers.\1.linear1."),
+    (r"encoder\.layer\.(\d+)\.output\.dense\.", r"layers.\1.linear2."),
+    (r"encoder\.layer\.(\d+)\.output\.LayerNorm\.", r"layers.\1.norm2."),
+    (r"pooler\.dense\.", "pooler."),
+]
+_ENDS = {"gamma": "weight", "beta": "bias"}  # of norms in files made of TensorFlow's
+_NUMBERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # buffers that count
+
+
+def remap(model: BERT, state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state dict (arrays by name) of HF's BERT, RoBERTa or ERNIE in pdl's names and layouts."""
+    renamed = {_renamed(name): value for name, value in state.items()}
+    for number in range(len(model.layers)):
+        for end in ("weight", "bias"):
+            names = [f"layers.{number}.{part}.{end}" for part in ("query", "key", "value")]
+            if all(name in renamed for name in names):
+                parts = [np.asarray(renamed.pop(name)) for name in names]
+                renamed[f"layers.{number}.self_attn.in_proj_{end}"] = np.concatenate(parts)
+    return nn.from_torch(model, {name: value for name, value in renamed.items() if name not in _NUMBERS})
+
+
+def _renamed(name: str) -> str:
+    for pattern, to in _RENAMED:
+        name = re.sub(f"^{pattern}", to, name)
+    start, _, end = name.rpartition(".")
+    return f"{start}.{_ENDS[end]}" if end in _ENDS else name
