@@ -6,6 +6,7 @@ import html.parser
 import io
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def recipe(photos: Path, **over: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "photos"
+    folder = tmp_path_factory.mktemp("runs") / "my photos"
     pdl.workflow.train(recipe(photos, train__tensorboard=True), run=folder, progress=False)
     return folder
 
@@ -108,7 +109,7 @@ def test_result_follows_its_schema(run: Path) -> None:
     assert data["weights"].startswith("best (epoch ")
     assert data["recipe"] == "run"
     assert Result.load(run / "result.json").to_dict() == data
-    assert dict(Result.load(run / "result.json").rows())["next"].startswith("pdl predict ")
+    assert shlex.split(data["next"]) == ["pdl", "predict", str(run), str(run / "example.png")]
 
 
 def test_evaluate_agrees_with_the_end_of_training(run: Path) -> None:

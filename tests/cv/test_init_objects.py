@@ -37,12 +37,13 @@ def test_every_format_gives_a_recipe(build: Callable[[Path], None], tmp_path: Pa
 
 def test_it_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     standin.write_objects(tmp_path / "data", ["zero", "one"], splits=False)
-    recipe = tmp_path / "r.yaml"
+    recipe = tmp_path / "my recipe.yaml"
     assert main(["init", "cv.detection", "--data", str(tmp_path / "data"), "--out", str(recipe)]) == 0
     said = capsys.readouterr().out
     assert "COCO JSON: 51 images of train (cut)" in said
     assert "zero " in said
     assert "pixels a side" in said
+    assert said.splitlines()[-1] == f"next:  pdl train -c '{recipe}'"
     assert len(recipe.read_text().splitlines()) < 40
     parts = survey(tmp_path / "data").parts
     assert sum(map(len, parts.values())) == standin.SCENES["train"]

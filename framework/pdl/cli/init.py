@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
@@ -53,7 +54,8 @@ def command(
         raise UsageError(f"--data names the folder or file your data lies in: pdl init {task} --data PATH")
     written = init(task, data=data or "", out=out or "recipe.yaml", force=force)
     found = takewhile(lambda line: line.startswith("#"), written.read_text(encoding="utf-8").splitlines())
-    style.out("\n".join([str(written), *(line.lstrip("# ") for line in found), f"next:  pdl train -c {written}"]))
+    then = f"next:  pdl train -c {shlex.quote(str(written))}"
+    style.out("\n".join([str(written), *(line.lstrip("# ") for line in found), then]))
 
 
 def _suite(name: str | None, data: Path | None, out: Path | None, force: bool) -> None:
@@ -67,5 +69,6 @@ def _suite(name: str | None, data: Path | None, out: Path | None, force: bool) -
     folder = new_suite(name, out)
     recipe = next(folder.glob("pdl_*/recipes/*.yaml"))
     named = f"{recipe.parts[-3].removeprefix('pdl_')}/{recipe.stem}"
-    following = [f"pip install -e '{folder}[test]'", f"pytest {folder}", f"pdl train -c {named}"]
+    place, tested = shlex.quote(str(folder)), shlex.quote(f"{folder}[test]")
+    following = [f"pip install -e {tested}", f"pytest {place}", f"pdl train -c {named}"]
     style.out("\n".join([str(folder), *(f"{'next:' * (not i):5}  {line}" for i, line in enumerate(following))]))

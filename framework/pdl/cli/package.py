@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,7 @@ def command(
     made = package(source, name=name, version=version, out=out, force=force, **given)
     for note in made.notes:
         style.note(note)
-    following = [f"pip install {made.path}", f"pdl predict {made.model} {made.example}"]
+    following = [f"pip install {shlex.quote(str(made.path))}", f"pdl predict {made.model} {made.example}"]
     if json:
         return style.json(
             {"wheel": str(made.path), "model": made.model, "bytes": made.size, "entry": made.entry, "next": following}

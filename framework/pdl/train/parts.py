@@ -62,7 +62,8 @@ class Deployer:
         return self.deployment(model)
 
     def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        """An input for a first `pdl predict RUN INPUT`; a file made for it may be left in the run folder."""
+        """An input for a first `pdl predict RUN INPUT`, as one types it in a shell; a file made for it may be left in
+        the run folder."""
         return "INPUT"
 
 

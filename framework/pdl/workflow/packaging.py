@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import keyword
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -323,5 +324,4 @@ def _example(source: str | Path) -> str:
     result = Path(source) / "result.json"
     if not result.is_file():
         return "INPUT"
-    words = Result.load(result).next.split(maxsplit=3)
-    return words[3] if len(words) == 4 else "INPUT"
+    return shlex.join(shlex.split(Result.load(result).next)[3:]) or "INPUT"

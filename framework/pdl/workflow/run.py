@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -175,7 +176,7 @@ class Run:
 
     def resumption(self, mode: dict[str, Any]) -> str:
         """The command that goes on with a run of this `mode`."""
-        return f"pdl train --resume {self.path}{_options(mode)}"
+        return f"pdl train --resume {shlex.quote(str(self.path))}{_options(mode)}"
 
     def begin(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def info(run: str | Path) -> dict[str, Any]:
         )
         return facts | {name: result[name] for name in names}
     if not folder.resumable:
-        return facts | {"status": "no checkpoint yet", "next": f"pdl train --resume {run}"}
+        return facts | {"status": "no checkpoint yet", "next": f"pdl train --resume {shlex.quote(str(run))}"}
     state = checkpoint.load(folder.checkpoints / LAST)["state"]
     done = {"epochs": state["epoch"], "steps": state["step"], "seconds": state["seconds"], "metrics": state["metrics"]}
-    return facts | {"status": "unfinished", **done, "next": f"pdl train --resume {run}"}
+    return facts | {"status": "unfinished", **done, "next": f"pdl train --resume {shlex.quote(str(run))}"}

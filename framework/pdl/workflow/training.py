@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -346,8 +347,9 @@ def _result(
 
 def _next(folder: Run, recipe: Recipe, trainer: Trainer) -> str:
     """The command to type next."""
+    run = shlex.quote(str(folder.path))
     try:
         deployer = trainer.task.deployer(recipe)
     except UsageError:  # a task that is only trained
-        return f"pdl info {folder.path}"
-    return f"pdl predict {folder.path} {deployer.example(trainer.loaders, folder.path)}"
+        return f"pdl info {run}"
+    return f"pdl predict {run} {deployer.example(trainer.loaders, folder.path)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -98,7 +99,7 @@ class ImageDeployer(Deployer):
             return "IMAGE"
         path = folder / "example.png"
         path.write_bytes(png(loader.dataset[0]["image"]))
-        return str(path)
+        return shlex.quote(str(path))
 
 
 def _count(model: Module) -> int:

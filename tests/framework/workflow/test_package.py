@@ -256,11 +256,11 @@ def test_metadata_stay_one_line_each() -> None:
 
 
 def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dist = tmp_path / "out"
+    dist = tmp_path / "my wheels"
     words = ["package", str(file), "--name", "pdl-my-model", "--version", "1.0", "--licence", "MIT", "--out", str(dist)]
     assert main([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["next"] == [f"pip install {facts['wheel']}", "pdl predict my-model INPUT"]
+    assert facts["next"] == [f"pip install '{facts['wheel']}'", "pdl predict my-model INPUT"]
     assert facts["entry"]["metric"]["value"] == 0.75
     assert main(words) == 0
     said = capsys.readouterr().out.splitlines()

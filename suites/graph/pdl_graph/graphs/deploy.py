@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -113,11 +114,11 @@ class GraphDeployer(Deployer):
         if self.task.molecules is not None:
             table = folder / "example_molecules.csv"
             _write(table, ["smiles"], [[each] for each in chosen_of(loader.dataset).smiles[:SAMPLES]])
-            return str(table)
+            return shlex.quote(str(table))
         place = folder / "example_graph"
         place.mkdir(exist_ok=True)
         self._write_graph(apart(next(iter(loader))["graph"])[0], place)
-        return f"--new-graph {place}"
+        return f"--new-graph {shlex.quote(str(place))}"
 
     def _write_graph(self, graph: GraphBatch, place: Path) -> None:
         """edges.csv and nodes.csv."""

@@ -6,6 +6,7 @@ its own graph, by name.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +103,7 @@ class LinkDeployer(Deployer):
         """A pair of the test data."""
         loader = loaders.get("test") or loaders.get("val") or loaders["train"]
         names = self.task.vocabularies[NODES].names
-        return "--pairs " + ":".join(names[int(n)] for n in split_of(loader.dataset)[0].pairs[0])
+        return "--pairs " + shlex.quote(":".join(names[int(n)] for n in split_of(loader.dataset)[0].pairs[0]))
 
 
 def deployed_logits(model: Deployed, task: LinkPrediction, pair: Any) -> pdl.Tensor:

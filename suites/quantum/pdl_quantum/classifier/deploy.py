@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,12 +76,12 @@ class ClassifierDeployer(Deployer):
         path = folder / ("example.csv" if self.task.columns else "example.png")
         if not self.task.columns:
             path.write_bytes(png(loader.dataset[0]["image"]))
-            return str(path)
+            return shlex.quote(str(path))
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, self.task.columns, lineterminator="\n")
             writer.writeheader()
             writer.writerows(_rows(self.task, loader.dataset)[:EXAMPLES])
-        return str(path)
+        return shlex.quote(str(path))
 
 
 def row_step(task: QuantumClassifier) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,7 @@ class ClickThroughDeployer(Deployer):
             for index in rows[rows < len(inner)].tolist():
                 row = inner.record(index)
                 writer.writerow([row[name] for name in columns])
-        return str(folder / "example.csv")
+        return shlex.quote(str(folder / "example.csv"))
 
 
 def steps(task: ClickThrough, recipe: Recipe) -> dict[str, list[dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,7 @@ class LocateDeployer(Deployer):
         """An image of the test data, as a file."""
         path = folder / "example.png"
         path.write_bytes(png(loaders.get("test", loaders["train"]).dataset[0]["image"]))
-        return str(path)
+        return shlex.quote(str(path))
 
 
 def _noise() -> list[np.ndarray]:
