@@ -17,6 +17,7 @@ from pdl.export.bundle import write
 from pdl.ops.base import Spec
 from pdl.report.answers import save
 from pdl.runtime import bundle
+from pdl.runtime.bench import bench
 from pdl.runtime.predict import predict
 from pdl.workflow import systems
 from pdl.workflow.prediction import open_model
@@ -187,6 +188,8 @@ def test_one_bundle_answers_as_the_file(folder: Path, each: str) -> None:
     assert len(found.answer.value["detections"]) == 1
     assert save(found.draw(), folder, "drawn").is_file()
     assert "pdl-cv" in bundle.read(folder / "both.pdl").meta["requires"]
+    with pytest.raises(UsageError, match=r"measure each of them \(detect, each\) by itself"):
+        bench(folder / "both.pdl")
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,11 @@ def bundle_of(name: str | Path) -> Path:
 def _require_bundle(path: Path) -> Path:
     if path.suffix in GRAPHS:
         raise UsageError(f"{path} is no bundle; make one of it: pdl import {path}")
+    if path.suffix in (".yaml", ".yml"):
+        raise UsageError(
+            f"{path} is no bundle; a recipe becomes one by pdl train -c {path}, a file of several models by "
+            f"pdl export {path}"
+        )
     if path.suffix in (".pth", ".pt", ".safetensors"):
         raise UsageError(
             f"{path} holds weights and not the net they belong to, so it cannot be run; a recipe can begin with them: "

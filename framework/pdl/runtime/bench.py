@@ -95,6 +95,11 @@ def bench(
     begin = time.perf_counter()
     session = load(bundle, **options, tune=tune or None)
     loaded = time.perf_counter() - begin
+    if session.bundle is not None and session.bundle.parts:
+        raise UsageError(
+            f"{bundle}: a system, whose time depends on what its models find in an input; measure each of them "
+            f"({', '.join(session.bundle.parts)}) by itself"
+        )
     inputs = random_inputs(session, batch, dict(sizes or {}))
     for name, number in (values or {}).items():
         if name not in inputs:

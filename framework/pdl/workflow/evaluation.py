@@ -107,9 +107,14 @@ def evaluate_bundle(
 
     The bundle itself runs, so what is measured is what is deployed: stored in half the bytes, or quantised, if it is.
     With `baselines` those of its task are measured, too. `limits` are `timeout` and `max_memory` of `pdl.runtime.load`.
-    UsageError for a bundle without a recipe (an imported one).
+    UsageError for a bundle without a recipe (an imported one), and for one of another form (`pdl export --form`).
     """
     bundle = read(path)
+    if form := bundle.meta["about"].get("form"):
+        raise UsageError(
+            f"{bundle.source}: exported with --form {form}, whose outputs are not those that are measured; give the run, "
+            "or a bundle exported without --form"
+        )
     overrides = [*overrides, *_other_data(recipe_of(bundle).task.build(), split, data)]
     recipe = recipe_of(bundle, overrides)
     check_split(recipe, split, bundle.source)

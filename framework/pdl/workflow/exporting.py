@@ -82,6 +82,7 @@ def export(
     deployer = task.deployer(recipe)
     deployer.choose(form)
     deployment = deployment_of(deployer, model, dataset)
+    deployment.about |= {"form": form} if form else {}
     cost: list[tuple[str, Any]] = []
     if store != "fp32" and split in MEASURED:
         metrics, cost = _costs(task, recipe, deployment, dataset, split, store)

@@ -117,6 +117,9 @@ def test_train_measure_answer_and_export(kind: str, tmp_path: Path) -> None:
     bundle = workflow.evaluate(run / "model.pdl", split="val")
     assert "val/loss" not in bundle.metrics
     assert bundle.metrics["val/AP"] == pytest.approx(result.metrics["val/AP"], abs=1e-6)
+    workflow.export(run, out=tmp_path / "dense.pdl", form="dense")
+    with pytest.raises(UsageError, match="exported with --form dense"):
+        workflow.evaluate(tmp_path / "dense.pdl", split="val")
 
 
 def test_samples_are_padded_to_few_numbers_of_rows() -> None:
