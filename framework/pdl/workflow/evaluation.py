@@ -112,8 +112,8 @@ def evaluate_bundle(
     bundle = read(path)
     if form := bundle.meta["about"].get("form"):
         raise UsageError(
-            f"{bundle.source}: exported with --form {form}, whose outputs are not those that are measured; give the run, "
-            "or a bundle exported without --form"
+            f"{bundle.source}: exported with --form {form}, whose outputs are not those that are measured; give the "
+            "run, or a bundle exported without --form"
         )
     overrides = [*overrides, *_other_data(recipe_of(bundle).task.build(), split, data)]
     recipe = recipe_of(bundle, overrides)
