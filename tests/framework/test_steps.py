@@ -175,7 +175,7 @@ def test_the_command_line_knows_its_options(tunes: Path, capsys: Capture) -> Non
     assert found[0] == {"input": "C E G", **load(tunes)("C E G")}
     assert main(["predict", "tunes.pdl", "C E G", "--topk", "1", "--save", "drawn"]) == 0
     best = found[0]["chords"][0]["chord"]
-    assert Path("drawn/C_E_G.svg").read_text() == f"<svg><title>C E G: {best}</title></svg>"
+    assert Path("drawn/C E G.svg").read_text() == f"<svg><title>C E G: {best}</title></svg>"
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert main(["predict", "tunes.pdl", "--row", "x=1"]) == 2
     assert "no option --row; it takes notes between blanks, or a file of tunes, or --tune" in capsys.readouterr().err

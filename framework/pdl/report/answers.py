@@ -26,6 +26,7 @@ FORMATS = {
     ".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp", ".bmp": "bmp", ".tif": "tiff", ".tiff": "tiff",
 }  # fmt: skip
 """What drawings are written as, by the endings of their inputs; those of other inputs become a PNG."""
+BARRED = '<>:"/\\|?*'  # in names of files, on some system
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 
 
@@ -62,7 +63,7 @@ def rendered(drawing: Drawing) -> Array:
 
 def free(folder: Path, name: str, suffix: str) -> Path:
     """A file of the folder under the name of an input that no file has yet."""
-    stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip("-.")[:80] or "stdin"
+    stem = "".join("_" if c in BARRED or not c.isprintable() else c for c in name).strip("-. ")[:80] or "stdin"
     path, number = folder / f"{stem}{suffix}", 2
     while path.exists():
         path, number = folder / f"{stem}-{number}{suffix}", number + 1

@@ -98,8 +98,8 @@ def test_a_text_stands_below_the_image(tmp_path: Path) -> None:
 
 
 def test_what_a_step_drew_is_a_file_as_it_is(tmp_path: Path) -> None:
-    path = save(Drawing(svg="<svg/>"), tmp_path, "1.5, x=2")
-    assert path.name == "1.5__x_2.svg"
+    path = save(Drawing(svg="<svg/>"), tmp_path, "1.5, x: 2")
+    assert path.name == "1.5, x_ 2.svg"
     assert path.read_text() == "<svg/>"
 
 
