@@ -72,16 +72,19 @@ def opened(root: Path, **options: Any) -> list[dict[str, Any]]:
     return [data[int(i)] for i in order]
 
 
+def outlined(root: Path) -> dict[str, Any]:
+    """The data set without keypoints, as YOLO's files hold these or outlines; its page of annotations."""
+    root.mkdir()
+    page = drawn(root)
+    for each in (*page["annotations"], *page["categories"]):
+        each.pop("keypoints")
+    (root / "page.json").write_text(json.dumps(page))
+    return page
+
+
 @pytest.mark.parametrize("to", ["coco", "labelme", "yolo", "voc", "masks"])
 def test_masks_come_back(to: str, tmp_path: Path) -> None:
-    (tmp_path / "old").mkdir()
-    drawn(tmp_path / "old")
-    page = json.loads((tmp_path / "old/page.json").read_text())
-    for each in page["annotations"]:  # YOLO's files hold keypoints or outlines
-        each.pop("keypoints")
-    for each in page["categories"]:
-        each.pop("keypoints")
-    (tmp_path / "old/page.json").write_text(json.dumps(page))
+    outlined(tmp_path / "old")
     lost = convert(tmp_path / "old", tmp_path / "new", to=to)["lost"]
     split = "train" if to == "yolo" else None
     old, new = opened(tmp_path / "old", masks=True), opened(tmp_path / "new", masks=True, split=split)
@@ -96,6 +99,20 @@ def test_masks_come_back(to: str, tmp_path: Path) -> None:
                 np.testing.assert_array_equal(a["difficult"], b["difficult"])
         if to == "coco":
             np.testing.assert_allclose(a["boxes"], b["boxes"], atol=2e-3)
+    convert(tmp_path / "new", tmp_path / "again", to="coco")
+    for a, b in zip(new, opened(tmp_path / "again", masks=True, split=split), strict=True):
+        np.testing.assert_array_equal(a["masks"], b["masks"])
+
+
+def test_yolo_s_files_have_outlines_or_boxes(tmp_path: Path) -> None:
+    page = outlined(tmp_path / "old")
+    bare = page["annotations"][0]
+    bare.pop("segmentation")
+    (tmp_path / "old/page.json").write_text(json.dumps(page))
+    assert "masks of images where some objects have none" in convert(tmp_path / "old", tmp_path / "new", to="yolo")["lost"]
+    (own,) = [Path(each["file_name"]).stem for each in page["images"] if each["id"] == bare["image_id"]]
+    for file in (tmp_path / "new/labels").iterdir():
+        assert {len(line.split()) == 5 for line in file.read_text().splitlines()} <= {file.stem == own}
 
 
 @pytest.mark.parametrize("to", ["coco", "yolo", "labelme", "csv"])

@@ -171,6 +171,17 @@ def test_objects_of_voc_have_pngs(tmp_path: Path) -> None:
     assert DetectionFolder(tmp_path, split="train", difficult=False).counts.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("lines", ["my own 0\n1\n", "my own 0.png\n./1.png a/1.xml\n", "my own 0  1\n1 1\n2  -1\n"])
+def test_lists_name_images_with_spaces(lines: str, tmp_path: Path) -> None:
+    objects.voc(tmp_path)
+    top = tmp_path / "VOCdevkit/VOC2012"
+    for old in (top / "Annotations/0.xml", next(top.glob("JPEGImages/**/0.png"))):
+        old.rename(old.with_stem("my own 0"))
+    (top / "ImageSets/Main/train.txt").write_text(lines)
+    data = DetectionFolder(tmp_path, split="train")
+    assert [Path(data.path_of(i)).name for i in range(len(data))] == ["my own 0.png", "1.png"]
+
+
 def test_runs_and_crowds_of_coco(tmp_path: Path) -> None:
     objects.pictures(tmp_path, "{split}")
     page = objects.coco_page("train")

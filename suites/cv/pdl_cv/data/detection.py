@@ -76,7 +76,7 @@ class DetectionFolder(Dataset):
         self.mode, self.split = check_mode("DetectionFolder", mode), split
         self.has_masks, self.has_keypoints = masks, keypoints
         tree = Tree(root, on_error, elsewhere=not images)
-        self.format, splits = layout(tree, format, masks=masks, keypoints=keypoints)
+        self.format, splits = layout(tree, format, keypoints=keypoints)
         table = _named(_chosen(tree, splits, split, ratios, seed), classes, self.format)
         if not difficult:
             table = table.of_objects(~table.difficult)

@@ -66,7 +66,7 @@ class Survey:
 def survey(data: Path, *, masks: bool = False, keypoints: bool = False) -> Survey:
     """Look at a data set; splits that are there are used as they are, others cut by ratio. DataError where it cannot be
     used, or has no objects."""
-    form, splits = layout(Tree(data), masks=masks, keypoints=keypoints)
+    form, splits = layout(Tree(data), keypoints=keypoints)
     ratios = _ratios(set(splits))
     names = [name for name in ("train", "val", "test") if name in ratios or name in splits]
     options: dict[str, Any] = {"format": form, "masks": masks, "keypoints": keypoints}

@@ -17,10 +17,10 @@ WHAT = {
 }  # fmt: skip
 
 
-def layout(tree: Tree, form: str = "auto", *, masks: bool = False, keypoints: bool = False) -> tuple[str, Layout]:
+def layout(tree: Tree, form: str = "auto", *, keypoints: bool = False) -> tuple[str, Layout]:
     """The format (the first of FORMATS that is found, if `form` is auto) and its splits. DataFault where it is none."""
     readers: dict[str, Callable[[], Layout]] = {
-        "coco": lambda: coco.layout(tree, keypoints=keypoints), "voc": lambda: voc.layout(tree, masks=masks),
+        "coco": lambda: coco.layout(tree, keypoints=keypoints), "voc": lambda: voc.layout(tree),
         "yolo": lambda: yolo.layout(tree), "labelme": lambda: labelme.layout(tree),
         "csv": lambda: csv_file.layout(tree), "masks": lambda: label_maps.layout(tree),
     }  # fmt: skip

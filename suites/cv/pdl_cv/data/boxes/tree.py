@@ -188,23 +188,30 @@ def by_split(splits: Iterable[str]) -> dict[str, list[int]]:
 
 
 def listed(tree: Tree, paths: list[str]) -> dict[str, list[int]]:
-    """The rows of `paths` in each split that list files name (`Tree.lists`): by path, or by name without ending."""
+    """The rows of `paths` in each split that list files name (`Tree.lists`): by path, or by name without ending. Behind a
+    name there may be a mark of VOC's lists of a class (-1: an image without it), or other words."""
     stems = {PurePosixPath(path).stem: row for row, path in enumerate(paths)}
     exact = {path: row for row, path in enumerate(paths)}
+
+    def row_of(text: str) -> int | None:
+        name = PurePosixPath(text.replace("\\", "/"))
+        plain = name.name if len(name.suffix) < 2 else name.stem
+        return exact.get(str(name), stems.get(plain, stems.get(name.name)))
+
     found = {}
     for split, lines in tree.lists().items():
         rows = []
         for number, line in enumerate(lines, 1):
             if not (words := line.split()):
                 continue
-            if words[-1:] == ["-1"] and len(words) == 2:  # VOC's lists of a class: an image without it
+            whole = row_of(line.strip())
+            if whole is None and words[-1] == "-1":
                 continue
-            name = PurePosixPath(words[0].replace("\\", "/"))
-            row = exact.get(str(name), stems.get(name.name if len(name.suffix) < 2 else name.stem))
-            row = stems.get(name.name) if row is None else row
+            tried = whole, row_of(line.rsplit(None, 1)[0].strip()), row_of(words[0])
+            row = next((each for each in tried if each is not None), None)
             if row is None:
-                tree.wrong(fault(tree.root, f"line {number} of its list of {split} names {words[0]!r}, which has no "
-                                 "image or no annotation", "add them, or take the line out"))  # fmt: skip
+                tree.wrong(fault(tree.root, f"line {number} of its list of {split} names {line.strip()[:80]!r}, which "
+                                 "has no image or no annotation", "add them, or take the line out"))  # fmt: skip
                 continue
             rows.append(row)
         found[split] = rows

@@ -22,12 +22,12 @@ _LEAVES = {
 _AGAIN = "correct the file, or write it again"
 
 
-def layout(tree: Tree, *, masks: bool = False) -> Layout:
+def layout(tree: Tree) -> Layout:
     """The splits: as list files name them (ImageSets/Main/train.txt, train.txt), or by the folders train, val, test."""
     files = tree.ending(".xml")
     if not files or not is_voc(tree, files[0]):
         return {}
-    table = read(tree, files, masks=masks)
+    table = read(tree, files)
     tree.without_annotation(table.paths, files)
     rows = listed(tree, table.paths) or by_split(map(split_folder, table.sources))
     return chosen(table, rows)
@@ -38,12 +38,13 @@ def is_voc(tree: Tree, name: str) -> bool:
     return "<annotation" in tree.bytes(name, MAX_BYTES)[:4096].decode("utf-8", "replace")
 
 
-def read(tree: Tree, files: list[str], *, masks: bool = False) -> Table:
-    """The objects of all files; classes are those of a list (labels.txt, ...), or all names found, sorted."""
+def read(tree: Tree, files: list[str]) -> Table:
+    """The objects of all files; classes are those of a list (labels.txt, ...), or all names found, sorted. Objects of
+    images with a PNG in SegmentationObject have masks: object 1 the pixels of number 1, and so on."""
     rows, known = Rows(tree), names_file(tree)
     found: dict[str, int] = {name: label for label, name in enumerate(known or ())}
     maps = {PurePosixPath(name).stem: name for name in tree.images
-            if PurePosixPath(name).parent.name.lower() == "segmentationobject"} if masks else {}  # fmt: skip
+            if PurePosixPath(name).parent.name.lower() == "segmentationobject"}  # fmt: skip
     for name in files:
         with rows.whole():
             _image(tree, rows, name, found, maps, closed=known is not None)

@@ -189,21 +189,23 @@ def write_masks(root: Path, parts: Sequence[Part], classes: Sequence[str], skele
 
 
 def write_yolo(root: Path, parts: Sequence[Part], classes: Sequence[str], skeleton: Skeleton | None) -> set[str]:
-    """images/train/..., labels/train/..., data.yaml. Polygons of one object are joined by lines there and back; with
-    keypoints there are boxes alone."""
+    """images/train/..., labels/train/..., data.yaml. Polygons of one object are joined by lines there and back. There
+    are boxes alone with keypoints, and in images where some objects have no mask: in a file with an outline, YOLO's
+    readers take every line for one."""
     lost: set[str] = set()
     for part in parts:
         for image in part:
-            (height, width), lines = image.size, []
-            for each in image.objects:
-                if each.crowd:
-                    lost.add("crowds")
-                    continue
-                lost |= {"the mark of difficult objects"} if each.difficult else set()
-                rings = None if skeleton else each.rings()
-                lost |= {"masks"} if skeleton and each.mask() is not None else set()
-                numbers = _yolo(each, rings, np.array([width, height], np.float64))
-                lines.append(" ".join([str(each.label), *numbers]))
+            height, width = image.size
+            kept = [each for each in image.objects if not each.crowd]
+            lost |= {"crowds"} if len(kept) < len(image.objects) else set()
+            lost |= {"the mark of difficult objects"} if any(each.difficult for each in kept) else set()
+            rings = [each.rings() for each in kept]
+            if any(rings) and (skeleton or not all(rings)):
+                lost.add("masks" if skeleton else "masks of images where some objects have none")
+                rings = [None] * len(kept)
+            numbers = [_yolo(each, own, np.array([width, height], np.float64))
+                       for each, own in zip(kept, rings, strict=True)]  # fmt: skip
+            lines = [" ".join([str(each.label), *own]) for each, own in zip(kept, numbers, strict=True)]
             path = PurePosixPath("labels") / PurePosixPath(image.path).relative_to("images")
             _write(root / path.with_suffix(".txt"), "".join(f"{line}\n" for line in lines))
     settings = ["path: .", *(f"{part.split or 'train'}: {f'images/{part.split}'.rstrip('/')}" for part in parts)]
