@@ -188,8 +188,8 @@ def by_split(splits: Iterable[str]) -> dict[str, list[int]]:
 
 
 def listed(tree: Tree, paths: list[str]) -> dict[str, list[int]]:
-    """The rows of `paths` in each split that list files name (`Tree.lists`): by path, or by name without ending. Behind a
-    name there may be a mark of VOC's lists of a class (-1: an image without it), or other words."""
+    """The rows of `paths` in each split that list files name (`Tree.lists`): by path, or by name without ending. Behind
+    a name there may be a mark of VOC's lists of a class (-1: an image without it), or other words."""
     stems = {PurePosixPath(path).stem: row for row, path in enumerate(paths)}
     exact = {path: row for row, path in enumerate(paths)}
 
