@@ -191,7 +191,8 @@ def _batches(session: Session, inputs: list[dict[str, Array]]) -> Iterator[list[
     if session.pipeline is None:
         yield from ([number] for number in range(len(inputs)))
     else:
-        yield from (members for members, _ in session.pipeline.batches([Sample(each) for each in inputs]))
+        samples = [Sample(each) for each in inputs]
+        yield from (members for members, _ in session.pipeline.batches(samples, batch_size=len(samples)))
 
 
 def _collated(session: Session, samples: list[dict[str, Array]]) -> dict[str, Array]:

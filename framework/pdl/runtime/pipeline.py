@@ -32,6 +32,7 @@ from pdl.runtime.steps.outputs import PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.strict import check, fault
 
 MAX_STEPS = 32
+TOGETHER = 2 << 20  # bytes of inputs in one batch: larger ones are not faster, and take memory in proportion
 Kind = TypeVar("Kind", bound=PostStep)
 
 
@@ -127,14 +128,21 @@ class Pipeline:
             allowed = step.error(allowed)
         return allowed
 
-    def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[list[int], dict[str, Array]]]:
-        """The samples as batches for the net: the numbers of those in it, and the inputs [N, ...] by name."""
+    def batches(
+        self, samples: Sequence[Sample], batch_size: int | None = None
+    ) -> Iterator[tuple[list[int], dict[str, Array]]]:
+        """The samples as batches for the net: the numbers of those in it, and the inputs [N, ...] by name. A batch has
+        at most `batch_size` samples; by default as many as have TOGETHER bytes, but one at least."""
         groups: dict[Any, list[int]] = {}
         for number, sample in enumerate(samples):
             key = tuple(self.inputs[name].group(array) for name, array in sample.inputs.items())
             groups.setdefault(key, []).append(number)
         for members in groups.values():
-            yield members, self.collate([samples[i].inputs for i in members])
+            largest = max(sum(np.asarray(array).nbytes for array in samples[i].inputs.values()) for i in members)
+            size = batch_size or max(1, TOGETHER // max(1, largest))
+            for begin in range(0, len(members), size):
+                some = members[begin : begin + size]
+                yield some, self.collate([samples[i].inputs for i in some])
 
     def collate(self, inputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
         """One batch of the inputs of several samples."""
@@ -169,9 +177,11 @@ class Pipeline:
         run: Callable[[dict[str, Array]], Mapping[str, Array]],
         *,
         skip_errors: bool = False,
+        batch_size: int | None = None,
     ) -> list[Answer]:
-        """The answers for several items, in order; samples that fit go through `run` together, inputs and outputs by
-        name. With `skip_errors`, an item that says nothing that the model knows has an error for an answer."""
+        """The answers for several items, in order; samples that fit go through `run` together (`batches`), inputs and
+        outputs by name. With `skip_errors`, an item that says nothing that the model knows has an error for an
+        answer."""
         found: list[Answer] = []
         samples: dict[int, Sample] = {}
         for number, item in enumerate(items):
@@ -183,7 +193,7 @@ class Pipeline:
                     raise
                 found[number] = Answer(error=str(error))
         places, parsed = list(samples), list(samples.values())
-        for members, inputs in self.batches(parsed):
+        for members, inputs in self.batches(parsed, batch_size):
             outputs = run(inputs)
             for row, i in enumerate(members):
                 value = self.finish({name: y[row] for name, y in outputs.items()}, parsed[i])

@@ -114,7 +114,7 @@ def predict(
         with limited(seconds=timeout):
             items = [each.item for each in group if each.error is None]
             if tiles is None:
-                answers = pipeline.answers(items, predictor.run, skip_errors=skip_errors)
+                answers = pipeline.answers(items, predictor.run, skip_errors=skip_errors, batch_size=batch_size)
             else:
                 answers = tiled(pipeline, items, predictor.run, tiles, skip_errors=skip_errors)
         following = iter(answers)
