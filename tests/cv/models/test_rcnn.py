@@ -13,12 +13,14 @@ from pdl.dims import Dim
 from pdl.errors import ConfigError, DataError
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
+from pdl.runtime.frame import Frame
 from pdl_cv.models import faster_rcnn
 from pdl_cv.models.detector import Detector, Targets
 from pdl_cv.models.faster_rcnn import FasterRCNN
 from pdl_cv.models.mask_rcnn import MaskRCNN
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.pyramids import FeaturePyramid, multiscale_roi_align, pyramid_level
+from pdl_cv.steps.masks import pasted
 from tests.cv.models.scenes import Scenes, scenes
 from tests.cv.models.test_detectors import F32, found_all, overlap, stepper
 from tests.cv.models.test_zoo import make
@@ -176,6 +178,22 @@ def test_masks_are_cropped_to_regions() -> None:
     x1, y1, x2, y2 = data.boxes[0, 0]
     assert found[0, 1].mean() == pytest.approx((x2 - x1) * (y2 - y1) / 64**2, abs=0.05)
     assert not found[1, 1].any()
+
+
+def test_masks_of_regions_are_put_back_where_they_were() -> None:
+    """Half a pixel off costs a nucleus of 13 pixels a tenth of its area."""
+    net, draw = light(MaskRCNN), np.random.default_rng(0)
+    down, across = np.mgrid[:64, :64] + 0.5
+    for _ in range(20):
+        x, y = centre = draw.uniform(14, 50, 2)
+        radii = draw.uniform(5, 9, 2)
+        mask = (((across - x) / radii[0]) ** 2 + ((down - y) / radii[1]) ** 2 < 1).astype(np.uint8)
+        region = np.concatenate([centre - radii, centre + radii]) + draw.uniform([-3, -3, 0, 0], [0, 0, 3, 3])
+        grid = net.mask_targets(
+            pdl.tensor(mask[None, None]), pdl.tensor(region[None, None].astype(np.float32)), pdl.tensor([[0]])
+        )
+        back = pasted(grid.data[0, 0], region, Frame(64, 64))
+        assert (back != mask).sum() <= 0.06 * mask.sum()
 
 
 @pytest.mark.parametrize("kind", [FasterRCNN, MaskRCNN])

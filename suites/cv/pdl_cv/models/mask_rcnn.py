@@ -87,12 +87,13 @@ class MaskRCNN(FasterRCNN):
 
     def mask_targets(self, masks: pdl.Tensor, regions: pdl.Tensor, truth: pdl.Tensor) -> pdl.Tensor:
         """What the masks [N, M, H, W] named by truth [N, R] have in regions [N, R, 4]: float32 [N, R, m, m]; 0 where
-        truth is negative."""
+        truth is negative. Cells are read at their centres, where answers put them back; torchvision's training reads
+        them half a pixel off, which matters for objects of a few pixels."""
         n, m, *size = masks.shape
         index = pdl.where(truth >= 0, truth + m * image_numbers(truth), -1)
         found = pdl.roi_align(
             pdl.reshape(masks, (n * m, *size, 1)).astype(pdl.float32), pdl.reshape(regions, (-1, 4)),
-            pdl.reshape(index, (-1,)), size=(self.mask_size, self.mask_size), half_pixel=False,
+            pdl.reshape(index, (-1,)), size=(self.mask_size, self.mask_size),
         )  # fmt: skip
         return pdl.reshape(found, (*truth.shape, self.mask_size, self.mask_size))
 
