@@ -19,6 +19,7 @@ from pdl.ops.cast import *
 from pdl.ops.classifier import *
 from pdl.ops.conv import *
 from pdl.ops.create import *
+from pdl.ops.crf import *
 from pdl.ops.cross_entropy import *
 from pdl.ops.csr import *
 from pdl.ops.ctc import *

@@ -103,7 +103,8 @@ POLICY: dict[Rule | None, str] = {
         Conv ConvDx ConvDw ConvStats ConvAct ConvThen MatMul Linear LinearAct LinearThen ScaledDotProductAttention""",
     narrow_first: "NormConv",
     wide: """
-        Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss Recurrent LinearCrossEntropy
+        Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss CrfLoss CrfMarginals CrfDecode
+        Recurrent LinearCrossEntropy
         PairProducts CDist Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR FullQR EigH SVD FullSVD Pinv FFT RealFFT InverseRealFFT SpMM SDDMM
@@ -123,7 +124,7 @@ POLICY: dict[Rule | None, str] = {
         BitwiseInvert BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift
         Relu Hardtanh LeakyRelu Hardsigmoid Hardswish Elu Sigmoid Softsign Gelu GeluTanh Silu Mish
         MaxPool AdaptiveMaxPool AvgPool AdaptiveAvgPool Softmax CrossEntropy SoftCrossEntropy SumTo
-        ActivationGrad SoftmaxGrad CtcLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad PairProductsGrad
+        ActivationGrad SoftmaxGrad CtcLossGrad CrfLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad PairProductsGrad
         CDistGrad AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad
         BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad GridSampleGrad RoiAlignGrad BoxIoUGrad FocalLossGrad
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise

@@ -16,7 +16,7 @@ from pdl.program import Node, Program, Value
 #: the files of ops that have a colour of their own
 FAMILIES = {
     "norm": "norm", "batchnorm": "norm", "layer_norm": "norm", "activation": "activation", "softmax": "activation",
-    "pool": "pool", "loss": "loss", "ctc": "loss", "dropout": "noise", "shape": "shape", "index": "shape",
+    "pool": "pool", "loss": "loss", "crf": "loss", "ctc": "loss", "dropout": "noise", "shape": "shape", "index": "shape",
     "cast": "shape", "embedding": "table",
 }  # fmt: skip
 #: attributes that are not worth a word

@@ -23,6 +23,8 @@ NO_FORM: dict[str, str] = {
     "Conj": _COMPLEX,
     "ConvDw": _UPDATE,
     "CrossEntropy": _LOSS,
+    **dict.fromkeys(("CrfDecode", "CrfMarginals"), "ONNX has no Viterbi; export the net up to its emissions"),
+    "CrfLoss": _LOSS,
     "CtcLoss": _LOSS,
     "Dropout": _RANDOM,
     "DropoutMask": _RANDOM,

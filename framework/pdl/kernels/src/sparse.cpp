@@ -1,5 +1,6 @@
-// Compiled once per instruction set: kernels that go by indices, of rankings, of regions and boxes, and losses of detectors.
+// Compiled once per instruction set: kernels that go by indices, of rankings, of regions and boxes, of sequences, and losses of detectors.
 #include "boxes.h"
+#include "crf.h"
 #include "csr_edges.h"
 #include "ctc.h"
 #include "distance.h"
@@ -42,6 +43,15 @@ PDL_INSTANTIATE(Ranking, ranking)
 template <class T>
 const DistanceTable<T> Kernels<T>::distance = {.forward = distance::forward<T>, .backward = distance::backward<T>};
 PDL_INSTANTIATE(Distance, distance)
+
+template <class T>
+const CrfTable<T> Kernels<T>::crf = {
+    .loss = crf::loss<T>,
+    .gradient = crf::gradient<T>,
+    .marginals = crf::marginals<T>,
+    .decode = crf::decode<T>,
+};
+PDL_INSTANTIATE(Crf, crf)
 
 template <class T>
 const CtcTable<T> Kernels<T>::ctc = {.row_size = ctc::row_size<T>, .loss = ctc::loss<T>, .gradient = ctc::gradient<T>};

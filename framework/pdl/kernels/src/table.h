@@ -272,6 +272,23 @@ struct CtcTable {
   void (*gradient)(T* d, T* scratch, const T* g, const CtcBatch<T>& batch);
 };
 
+// A linear-chain CRF: emissions [n, t, k], tags [n, t] (null where there are none), lengths [n], transitions [k, k] from row to column, starts and
+// ends [k].
+template <class T>
+struct CrfBatch {
+  const T *emissions, *transitions, *starts, *ends;
+  const int64_t *tags, *lengths;
+  int64_t n, t, k;
+};
+
+template <class T>
+struct CrfTable {
+  void (*loss)(T* out, const CrfBatch<T>& batch);
+  void (*gradient)(T* emissions, T* transitions, T* starts, T* ends, const T* g, const CrfBatch<T>& batch);
+  void (*marginals)(T* out, const CrfBatch<T>& batch);
+  void (*decode)(int64_t* tags, const CrfBatch<T>& batch);
+};
+
 // One matrix product.   out OUT [m, n] rows contiguous, a IN [m, k], b IN [k, n], any strides; bias IN [n] or null;
 // wide OUT in place of out, not rounded to T, or null
 template <class T>
@@ -560,6 +577,7 @@ struct FocalTable {
   FAMILY(Csr, csr) \
   FAMILY(Ranking, ranking) \
   FAMILY(Distance, distance) \
+  FAMILY(Crf, crf) \
   FAMILY(Ctc, ctc) \
   FAMILY(Regions, regions) \
   FAMILY(Boxes, boxes) \
