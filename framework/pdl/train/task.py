@@ -180,9 +180,9 @@ class Task:
         """
         return {}
 
-    def data_at(self, path: Path) -> dict[str, Any]:
-        """The data set, as a recipe writes it, of what lies at a path: other data, for a model that is trained
-        (`pdl eval --data`). UsageError where the task cannot tell by the path alone."""
+    def data_at(self, path: Path, split: str) -> dict[str, Any]:
+        """The data set, as a recipe writes it, of what lies at a path, or of its `split` where it has that: other data,
+        for a model that is trained (`pdl eval --data`). UsageError where the task cannot tell by the path alone."""
         raise UsageError(
             f"--data: {type(self).__name__} does not read data by its path alone; set the arguments of the data set, "
             "such as data.test.root=PATH"

@@ -51,7 +51,7 @@ def evaluate(
         return evaluate_bundle(run, split=split, data=data, overrides=overrides, baselines=baselines, **held)
     require_bundle(run, timeout=timeout, max_memory=max_memory)
     folder = Run.open(run)
-    overrides = [*overrides, *_other_data(folder.task(folder.recipe()), split, data)]
+    overrides = [*_other_data(folder.task(folder.recipe()), split, data), *overrides]
     recipe = folder.recipe(overrides)
     check_split(recipe, split, run)
     task, seed = folder.task(recipe), recipe.settings.seed
@@ -80,7 +80,7 @@ def _other_data(task: Task, split: str, data: str | Path | None) -> list[str]:
     """The override that reads a split from what lies at the path `data`; none without one."""
     if data is None:
         return []
-    node = task.data_at(Path(data).expanduser().absolute())
+    node = task.data_at(Path(data).expanduser().absolute(), split)
     return [f"data.{split}={{{', '.join(f'{key}: {_plain(value)}' for key, value in node.items())}}}"]
 
 
@@ -115,7 +115,7 @@ def evaluate_bundle(
             f"{bundle.source}: exported with --form {form}, whose outputs are not those that are measured; give the "
             "run, or a bundle exported without --form"
         )
-    overrides = [*overrides, *_other_data(recipe_of(bundle).task.build(), split, data)]
+    overrides = [*_other_data(recipe_of(bundle).task.build(), split, data), *overrides]
     recipe = recipe_of(bundle, overrides)
     check_split(recipe, split, bundle.source)
     task: Task = recipe.task.build()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pdl
@@ -12,6 +13,8 @@ from pdl.nn import Module
 from pdl.nn.module import evaluating
 from pdl.train import Recipe, Task
 from pdl.train.task import first_samples
+from pdl_cv.data.boxes.formats import layout
+from pdl_cv.data.boxes.tree import Tree
 
 
 def agreed(known: Sequence[str], names: Sequence[str], *, split: str, what: str = "classes") -> list[str]:
@@ -22,6 +25,14 @@ def agreed(known: Sequence[str], names: Sequence[str], *, split: str, what: str 
             "splits need one list"
         )
     return list(known or names)
+
+
+def annotated_at(path: Path, split: str, *, keypoints: bool = False) -> dict[str, Any]:
+    """The data set, as a recipe writes it, of annotated images at a path: of their `split` where they have that.
+    DataError where there are none."""
+    _, splits = layout(Tree(path), keypoints=keypoints)
+    return {"_target_": "pdl_cv.data.DetectionFolder", "root": str(path), "split": split if split in splits else None,
+            "ratios": None, "format": "auto"}  # fmt: skip
 
 
 def first_images(task: Task, datasets: Mapping[str, Any], recipe: Recipe) -> Iterator[tuple[Array, str]]:

@@ -87,6 +87,11 @@ def test_cut_by_ratio(tmp_path: Path) -> None:
     some = DetectionFolder(tmp_path, classes=["rare"], empty=False)
     assert (len(some), some.classes, some.counts.tolist()) == (6, ["rare"], [6])
     assert len(DetectionFolder(tmp_path, classes=["rare"])) == 60
+    with pytest.raises(ConfigError, match="'gone' is none of"):
+        DetectionFolder(tmp_path, classes=["gone", "rare"])
+    assert DetectionFolder(tmp_path, classes=["gone", "rare"], allow_empty=True).counts.tolist()[0] == 0
+    with pytest.raises(ConfigError, match="'gone' is none of"):
+        DetectionFolder(tmp_path, classes=["gone"], allow_empty=True)
     assert parts[0].only(np.array([2, 0])).table.paths == [parts[0].table.paths[i] for i in (2, 0)]
     assert len(set(parts[0].dealing().strata)) == 2  # type: ignore[arg-type]
 

@@ -60,7 +60,7 @@ class Bars(Dataset):
 
 def written(folder: Path, bars: Bars) -> str:
     """The images as files, with annotations as COCO has them."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     images, annotations = [], []
     for i in range(len(bars)):
         sample = bars[i]
@@ -117,6 +117,10 @@ def test_train_measure_answer_and_export(kind: str, tmp_path: Path) -> None:
     bundle = workflow.evaluate(run / "model.pdl", split="val")
     assert "val/loss" not in bundle.metrics
     assert bundle.metrics["val/AP"] == pytest.approx(result.metrics["val/AP"], abs=1e-6)
+    written(tmp_path / "other/train", Bars())
+    written(tmp_path / "other/test", Bars(2, first=50))
+    other = workflow.evaluate(run, data=tmp_path / "other")
+    assert other.metrics["test/AP"] == pytest.approx(result.metrics["val/AP"], abs=1e-6)
     workflow.export(run, out=tmp_path / "dense.pdl", form="dense")
     with pytest.raises(UsageError, match="exported with --form dense"):
         workflow.evaluate(tmp_path / "dense.pdl", split="val")

@@ -107,6 +107,8 @@ def test_train_and_answer(tmp_path: Path) -> None:
     for ours, theirs in zip(by_bundle, by_run["keypoints"], strict=True):
         assert ours["score"] == pytest.approx(theirs["score"], abs=1e-4)
     assert Path(by_run["saved"]).is_file()
+    other = workflow.evaluate(run, data=tmp_path / "dots.csv").metrics
+    assert other["test/pck@0.2"] == pytest.approx(result.metrics["test/pck@0.2"])
 
 
 def test_preview_shows_objects_with_their_points(tmp_path: Path) -> None:

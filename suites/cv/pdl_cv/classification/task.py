@@ -18,6 +18,7 @@ from pdl_cv.classification.deploy import ClassificationDeployer
 from pdl_cv.classification.preview import ClassificationPreviewer
 from pdl_cv.classification.report import ClassificationReporter
 from pdl_cv.classification.views import View, check_views, with_views
+from pdl_cv.data.folder import split_folder
 from pdl_cv.fitting import agreed, answer, first_images
 from pdl_cv.models.blocks import Auxiliary
 
@@ -121,9 +122,10 @@ class Classification(Task):
         """The most frequent class, logistic regression and the nearest neighbour."""
         return baselines(self, recipe, datasets, split)
 
-    def data_at(self, path: Path) -> dict[str, Any]:
+    def data_at(self, path: Path, split: str) -> dict[str, Any]:
         """A folder of class folders."""
-        return {"_target_": "pdl_cv.data.ImageFolder", "root": str(path), "split": None, "ratios": None,
+        own = None if split_folder(path, split) is None else split
+        return {"_target_": "pdl_cv.data.ImageFolder", "root": str(path), "split": own, "ratios": None,
                 "classes": self.classes, "allow_empty": True}  # fmt: skip
 
     # -- what a task hands over ----------------------------------------------------------------------------------------

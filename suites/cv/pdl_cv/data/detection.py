@@ -51,6 +51,7 @@ class DetectionFolder(Dataset):
     empty      False leaves out images without objects
     on_error   what a wrong annotation does: end the reading ("error"), or have its image left out ("skip"), and what is
                wrong kept in `faults`; by default as data.on_error in a recipe
+    allow_empty  accept names in `classes` that no object has, if some have one
     images     False where annotations alone are looked at (`annotation`), and the images of COCO's may be elsewhere
     """
 
@@ -71,13 +72,14 @@ class DetectionFolder(Dataset):
         keypoints: bool = False,
         empty: bool = True,
         on_error: Literal["error", "skip"] = "error",
+        allow_empty: bool = False,
         images: bool = True,
     ) -> None:
         self.mode, self.split = check_mode("DetectionFolder", mode), split
         self.has_masks, self.has_keypoints = masks, keypoints
         tree = Tree(root, on_error, elsewhere=not images)
         self.format, splits = layout(tree, format, keypoints=keypoints)
-        table = _named(_chosen(tree, splits, split, ratios, seed), classes, self.format)
+        table = _named(_chosen(tree, splits, split, ratios, seed), classes, self.format, allow_empty)
         if not difficult:
             table = table.of_objects(~table.difficult)
         if not empty:
@@ -271,7 +273,7 @@ def _chosen(tree: Tree, splits: Layout, split: str | None, ratios: Mapping[str, 
     return splits[split]()
 
 
-def _named(table: Table, classes: Sequence[str] | None, form: str) -> Table:
+def _named(table: Table, classes: Sequence[str] | None, form: str, allow_empty: bool) -> Table:
     if classes is None:
         return table
     names = [str(name) for name in classes]
@@ -283,7 +285,7 @@ def _named(table: Table, classes: Sequence[str] | None, form: str) -> Table:
         table.classes[:] = names
         return table
     unknown = [name for name in names if name not in table.classes]
-    if unknown:
+    if unknown and (len(unknown) == len(names) or not allow_empty):
         shown = ", ".join(table.classes[:20]) + (", ..." if len(table.classes) > 20 else "")
         raise ConfigError(f"DetectionFolder: classes: {unknown[0]!r} is none of {shown}"
                           f"{suggest(unknown[0], table.classes)}")  # fmt: skip

@@ -51,7 +51,7 @@ class ImageFolder(ImageFiles):
         self.split, self.extensions = split, tuple(e.lower() for e in extensions)
         top = locate(root)
         base, cutting = self._base(top, split, ratios)
-        names = list(classes) if classes is not None else _classes(_split_folder(top, "train") or base)
+        names = list(classes) if classes is not None else _classes(split_folder(top, "train") or base)
         paths, labels = self._scan(base, names, allow_empty or (split is not None and split != "train" and not cutting))
         if cutting and ratios is not None and split is not None:
             keys = [Path(p).as_posix() for p in paths]
@@ -88,12 +88,12 @@ class ImageFolder(ImageFiles):
             if split is None:
                 raise ConfigError("ImageFolder: ratios are given but no split; add split=train (or val, test)")
             if split in ratios:
-                return _split_folder(top, "train") or top, True
+                return split_folder(top, "train") or top, True
         if split is None:
-            if _split_folder(top, "train") and (_split_folder(top, "val") or _split_folder(top, "test")):
+            if split_folder(top, "train") and (split_folder(top, "val") or split_folder(top, "test")):
                 raise fault(top, "holds folders for splits, not classes", "add split=train (or val, test)")
             return top, False
-        folder = _split_folder(top, split)
+        folder = split_folder(top, split)
         if folder is None:
             raise fault(
                 top,
@@ -128,7 +128,8 @@ class ImageFolder(ImageFiles):
         return paths, np.array(labels, np.int64)
 
 
-def _split_folder(top: Path, split: str) -> Path | None:
+def split_folder(top: Path, split: str) -> Path | None:
+    """The folder of a split below `top`, whatever it is called; None where there is none."""
     for name in SPLIT_FOLDERS.get(split, (split,)):
         if (top / name).is_dir():
             return top / name

@@ -23,7 +23,7 @@ from pdl_cv.detection.metrics import BoxAP, Protocol, Shown
 from pdl_cv.detection.preview import DetectionPreviewer
 from pdl_cv.detection.report import DetectionReporter
 from pdl_cv.detection.smoke import smoke_test
-from pdl_cv.fitting import agreed, answer, first_images
+from pdl_cv.fitting import agreed, annotated_at, answer, first_images
 from pdl_cv.models.detector import Detections, Detector, Share, Targets
 
 
@@ -138,10 +138,9 @@ class Detection(Task):
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes, "mode": self.mode}
 
-    def data_at(self, path: Path) -> dict[str, Any]:
+    def data_at(self, path: Path, split: str) -> dict[str, Any]:
         """A folder, or a file of annotations, in any of the formats of `pdl_cv.data.DetectionFolder`."""
-        return {"_target_": "pdl_cv.data.DetectionFolder", "root": str(path), "split": None, "ratios": None,
-                "format": "auto", "classes": self.classes}  # fmt: skip
+        return {**annotated_at(path, split), "classes": self.classes, "allow_empty": True, "masks": self.masks}
 
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The boxes that are most frequent in the training data, for every image."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.metrics import Shown
 from pdl_cv.detection.smoke import smoke_test
-from pdl_cv.fitting import agreed, answer, first_images
+from pdl_cv.fitting import agreed, annotated_at, answer, first_images
 from pdl_cv.keypoints.baselines import baselines
 from pdl_cv.keypoints.deploy import KeypointDeployer
 from pdl_cv.keypoints.flips import Flipped
@@ -179,6 +180,10 @@ class Keypoints(Task):
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         return smoke_test(recipe, batch_size=8, epochs=3)
+
+    def data_at(self, path: Path, split: str) -> dict[str, Any]:
+        """A folder, or a file of annotations, in any format with keypoints of `pdl_cv.data.DetectionFolder`."""
+        return {**annotated_at(path, split, keypoints=True), "keypoints": True}
 
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
         """The mean pose."""

@@ -27,6 +27,7 @@ from pdl_nlp.classification.loader import Tokens, loader_of
 from pdl_nlp.classification.metrics import WrongSets, label_metrics
 from pdl_nlp.classification.report import TextClassificationReporter
 from pdl_nlp.data.base import bind, several
+from pdl_nlp.data.text_folder import split_folder
 from pdl_nlp.fitting import Kind, counted, tokenizer_of, vocabulary_of
 from pdl_nlp.models.base import TextModel
 from pdl_nlp.tokenizers import Tokenizer
@@ -176,10 +177,11 @@ class TextClassification(Task):
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check(self, recipe, progress)
 
-    def data_at(self, path: Path) -> dict[str, Any]:
+    def data_at(self, path: Path, split: str) -> dict[str, Any]:
         """A folder of class folders, or a table with columns text and label."""
         if path.is_dir():
-            return {"_target_": "pdl_nlp.data.TextFolder", "root": str(path), "classes": self.classes}
+            own = None if split_folder(path, split) is None else split
+            return {"_target_": "pdl_nlp.data.TextFolder", "root": str(path), "split": own, "classes": self.classes}
         return {"_target_": "pdl_nlp.data.TextFile", "path": str(path), "several": "," if self.several else None}
 
     # -- what a task hands over ----------------------------------------------------------------------------------------
