@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
+from pdl.dtype import bfloat16, float32
 from pdl.errors import ShapeError
 from pdl.hints import Choice
 from pdl.kernels import focal as kernels
@@ -12,14 +13,16 @@ from pdl.kernels.copies import contiguous
 from pdl.ops.activation import relu, sigmoid, softplus
 from pdl.ops.attributes import Factor
 from pdl.ops.base import Arrays, Fused, Spec, apply, compose_vjp
-from pdl.ops.cast import as_tensors
+from pdl.ops.cast import as_tensors, astype
 from pdl.ops.checks import check_floating, check_specs
 from pdl.ops.create import arange
-from pdl.ops.cross_entropy import cross_entropy
+from pdl.ops.cross_entropy import check_kept, cross_entropy
 from pdl.ops.elementwise import abs, exp, pow, square, where
 from pdl.ops.loss import pair, reduced
 from pdl.ops.precision import in_float32
+from pdl.ops.reduce import logsumexp, sum
 from pdl.ops.shape import expand_dims
+from pdl.ops.softmax import softmax
 from pdl.tensor import Tensor, TensorLike
 
 FocalName: TypeAlias = Annotated[str, Choice(("sigmoid_focal", "quality_focal", "varifocal"))]
@@ -126,19 +129,68 @@ def varifocal_loss(
     return _focal("varifocal", logits, targets, 1.0, float(alpha), float(gamma), reduction)
 
 
+class DistributionFocalLoss(Fused):
+    """(loss [...], lse [...]) of logits x [..., bins] and targets t [...]: sum_i w_i (lse - x_i), lse = log sum_i
+    e^x_i, w_i = max(1 - |i - t|, 0)."""
+
+    native = True
+
+    def infer(self, x: Spec, target: Spec) -> tuple[Spec, Spec]:
+        check_floating("distribution_focal_loss", logits=x, targets=target)
+        if not x.shape or not x.shape[-1] or target != Spec(x.shape[:-1], x.dtype):
+            raise ShapeError(
+                f"distribution_focal_loss: logits {x.shape} {x.dtype.name} and targets {target.shape} "
+                f"{target.dtype.name}; expected [..., bins] and [...] of one dtype"
+            )
+        return target, target
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        kernels.distribution(*outs, *map(contiguous, ins))
+
+    def compose(self, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        loss = cross_entropy(x, _bin_weights(x, target), reduction="none")
+        return astype(loss, x.dtype), logsumexp(x, axis=-1).detach()
+
+    def vjp(self, g: Any, y: Any, x: Tensor, target: Tensor) -> Any:
+        if g[0] is None:
+            return None, None
+        return (
+            lambda: apply(DistributionFocalLossGrad(), g[0], x, y[1].detach(), target),
+            lambda: compose_vjp(lambda *ins: self.compose(*ins)[0], g[0], (x, target))[1],
+        )
+
+
+class DistributionFocalLossGrad(Fused):
+    """dx_i = g (p_i sum_j w_j - w_i) of `DistributionFocalLoss`, p the softmax."""
+
+    native = True
+
+    def infer(self, g: Spec, x: Spec, lse: Spec, target: Spec) -> Spec:
+        check_kept("distribution_focal_loss", (g, lse), DistributionFocalLoss().infer(x, target))
+        return x
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        kernels.distribution_slope(outs[0], *map(contiguous, ins))
+
+    def compose(self, g: Tensor, x: Tensor, lse: Tensor, target: Tensor) -> Tensor:
+        weights = _bin_weights(x, target)
+        return (softmax(x) * sum(weights, axis=-1, keepdims=True) - weights) * expand_dims(g, axis=-1)
+
+
+def _bin_weights(x: Tensor, target: Tensor) -> Tensor:
+    """max(1 - |i - t|, 0) of each bin of x [..., bins] for targets [...]."""
+    return relu(1 - abs(arange(x.shape[-1], dtype=x.dtype) - expand_dims(target, axis=-1)))
+
+
 def distribution_focal_loss(logits: TensorLike, targets: TensorLike, *, reduction: str = "none") -> Tensor:
     """Cross-entropy of a distribution over 0, 1, ..., bins - 1 whose mean is to be t: -((i + 1 - t) log p_i +
     (t - i) log p_(i + 1)), i = floor(t). Li et al., arXiv 2006.04388.    logits [..., bins], targets [...] -> [...]
 
-    Targets lie in [0, bins - 1].
+    Targets lie in [0, bins - 1]. The loss of bfloat16 logits is float32, as that of `cross_entropy` is.
     """
     logits, targets = as_tensors(*in_float32(logits, targets))
-    if logits.shape[:-1] != targets.shape or logits.ndim == 0:
-        raise ShapeError(f"distribution_focal_loss: logits {logits.shape} and targets {targets.shape}; expected "
-                         "[..., bins] and [...]")  # fmt: skip
-    places = arange(logits.shape[-1], dtype=logits.dtype)
-    shares = relu(1 - abs(places - expand_dims(targets, axis=-1)))
-    return reduced("distribution_focal_loss", cross_entropy(logits, shares, reduction="none"), reduction)
+    logits, targets = (astype(v, float32) if v.dtype == bfloat16 else v for v in (logits, targets))
+    return reduced("distribution_focal_loss", apply(DistributionFocalLoss(), logits, targets)[0], reduction)
 
 
 __all__ = ["distribution_focal_loss", "quality_focal_loss", "sigmoid_focal_loss", "varifocal_loss"]

@@ -108,7 +108,7 @@ POLICY: dict[Rule | None, str] = {
         PairProducts CDist Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR FullQR EigH SVD FullSVD Pinv FFT RealFFT InverseRealFFT SpMM SDDMM
-        GridSample RoiAlign RoiMax BoxIoU SelectBoxes NonMaxSuppression FocalLoss""",
+        GridSample RoiAlign RoiMax BoxIoU SelectBoxes NonMaxSuppression FocalLoss DistributionFocalLoss""",
     together: """
         Add Subtract Multiply Divide FloorDivide Remainder Copysign Nextafter Maximum Minimum Where Concat Stack Chain
         PutItem AddAt Scatter ScatterAdd""",
@@ -128,7 +128,7 @@ POLICY: dict[Rule | None, str] = {
         CDistGrad AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad
         BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad GridSampleGrad RoiAlignGrad BoxIoUGrad FocalLossGrad
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise
-        Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
+        Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad DistributionFocalLossGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes
         TakeEnds TakeEndsGrad
         NormConvGrad PackedConv PackedLinear ExpandDepthwise QuantizeLinear DequantizeLinear

@@ -1,4 +1,5 @@
-"""Softmax and cross-entropy kernels against SciPy: all widths of rows, large numbers, ignored and impossible labels."""
+"""Softmax and cross-entropy kernels against SciPy: all widths of rows, large numbers, ignored and impossible labels,
+targets between two bins."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pytest
 from scipy import special
 
 from pdl.errors import DataError, DtypeError, ShapeError
-from pdl.kernels import softmax
+from pdl.kernels import focal, softmax
 
 RNG = np.random.default_rng(6)
 SIZES = [(1, 1), (5, 3), (3, 2), (7, 4), (37, 8), (1, 16), (128, 10), (7, 16), (3, 17), (9, 64), (2, 1000), (5000, 33)]
@@ -73,6 +74,36 @@ def test_cross_entropy(size: tuple[int, int], dtype: type, smoothing: float, wei
     one = np.array(0.25, dtype)
     softmax.cross_entropy_grad(dx, one, x, lse, labels, weight, smoothing=smoothing, ignore_index=-1)
     np.testing.assert_allclose(dx, 0.25 * expected, **tolerance)
+
+
+@sizes
+@dtypes
+def test_distribution_focal_loss(size: tuple[int, int], dtype: type) -> None:
+    """Targets within the bins, at both ends, beyond them (where weights are cut), and none at all."""
+    rows, bins = size
+    x, target = (RNG.standard_normal(size) * 5).astype(dtype), RNG.uniform(0, bins - 1, rows).astype(dtype)
+    x[0, 0] = 500
+    target[1::7], target[2::7], target[3::7] = 0, bins - 1, RNG.uniform(-2, bins + 1, len(target[3::7]))
+    target[4::50] = np.nan
+    loss, lse, g, dx = np.empty(rows, dtype), np.empty(rows, dtype), RNG.standard_normal(rows).astype(dtype), x.copy()
+    wide = x.astype(np.float64)
+    w = np.maximum(1 - np.abs(np.arange(bins) - target.astype(np.float64)[:, None]), 0)
+    tolerance = {"atol": TOLERANCE[dtype] * 20, "rtol": TOLERANCE[dtype] * 5}
+    focal.distribution(loss, lse, x, target)
+    np.testing.assert_allclose(loss, -(w * special.log_softmax(wide, axis=1)).sum(1), **tolerance)
+    np.testing.assert_allclose(lse, special.logsumexp(wide, axis=1), **tolerance)
+    focal.distribution_slope(dx, g, x, lse, target)
+    expected = g[:, None] * (special.softmax(wide, axis=1) * w.sum(1, keepdims=True) - w)
+    np.testing.assert_allclose(dx, expected, **tolerance)
+
+
+def test_bins_that_are_ruled_out() -> None:
+    x, t = np.array([[0.0, 0.0, -np.inf], [-np.inf, 0.0, 0.0]], np.float32), np.array([0.25, 0.25], np.float32)
+    loss, lse = np.empty(2, np.float32), np.empty(2, np.float32)
+    focal.distribution(loss, lse, x, t)
+    np.testing.assert_allclose(loss, [np.log(2), np.inf], rtol=1e-6)
+    with pytest.raises(ShapeError, match=r"x \(3, 0\) has no bins"):
+        focal.distribution(loss, lse, np.zeros((3, 0), np.float32), t)
 
 
 def test_refusals() -> None:

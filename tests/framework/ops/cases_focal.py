@@ -54,6 +54,8 @@ CASES = [
     Case(pdl.varifocal_loss, [f(5, 19, low=-6, high=6), SOME], varifocal, grad=[0]),
     Case(pdl.varifocal_loss, [f(3, 4), f(3, 4, **UNIT)], varifocal, {"alpha": 0.5, "gamma": 1.5, "reduction": "mean"}),
     Case(pdl.distribution_focal_loss, [f(3, 4, 8), f(3, 4, low=0.1, high=6.9)], distribution),
+    Case(pdl.distribution_focal_loss, [f(19, 17, low=-6, high=6), f(19, low=0.1, high=15.9)], distribution,
+         {"reduction": "sum"}),
     Case(pdl.distribution_focal_loss, [f(3, 8), np.array([0.0, 3.0, 7.0])], distribution, {"reduction": "mean"},
          grad=[0]),
 ]  # fmt: skip

@@ -92,6 +92,8 @@ UNFIT: dict[str, tuple[str, dict[str, Any], list[Spec | None], str]] = {
     "gradient of another dtype": ("CDistGrad", {"metric": "l1"}, [Spec((2, 2), F64), ROWS, ROWS], "g is float64"),
     "gradient of a loss of another dtype": (
         "CtcLossGrad", {}, [Spec((2,), F64), Spec((2, 5, 3), F32), AT._replace(shape=(2, 1)), AT, AT], "g is float64"),
+    "gradient of a distribution's loss of another dtype": (
+        "DistributionFocalLossGrad", {}, [Spec((2,), F64), ROWS, Spec((2,), F32), Spec((2,), F32)], "float64 \\(2,\\)"),
     "half a pattern by columns": (
         "SpMM", {"transposed": True}, [ROWS, None, STARTS, AT, AT, STARTS, None, AT], "three arrays, or none"),
     "starts of another dtype": (

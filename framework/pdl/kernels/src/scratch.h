@@ -11,7 +11,7 @@ enum class Slot : int {
   kWideSums = 0, kPartialSums = 1,                                                            // sums.h
   kLeftRows = 0, kRightPanels = 1,                                                            // gemm.h
   kWindows = 0, kPanelBias = 1, kSharedWindows = 2, kTapProducts = 3,                         // packed.h, expand.h
-  kTurned = 0, kStrips = 1,                                                                   // distance.h
+  kTurned = 0, kStrips = 1,                                                                   // distance.h, focal.h
   kStateTile = 0, kStateOffsets = 1, kStateStarts = 2, kStateParts = 3,                       // statevector*.h, measure.h, pauli.h
   kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3,                                       // winograd.h, int8_winograd.h
   kAreaSums = 2,                                                                              // image.h

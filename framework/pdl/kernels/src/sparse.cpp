@@ -76,7 +76,12 @@ const BoxesTable<T> Kernels<T>::boxes = {
 PDL_INSTANTIATE(Boxes, boxes)
 
 template <class T>
-const FocalTable<T> Kernels<T>::focal = {.loss = focal::loss<T>, .slope = focal::slope<T>};
+const FocalTable<T> Kernels<T>::focal = {
+    .loss = focal::loss<T>,
+    .slope = focal::slope<T>,
+    .distribution = focal::distribution<T>,
+    .distribution_slope = focal::distribution_slope<T>,
+};
 PDL_INSTANTIATE(Focal, focal)
 
 }  // namespace pdl::PDL_ISA

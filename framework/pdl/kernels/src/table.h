@@ -549,13 +549,16 @@ struct BoxesTable {
   void (*overlap_grad)(T* da, const T* g, const T* a, const T* b, const OverlapCall& call);
 };
 
-// Losses of a logit x and its target in [0, 1], element by element; weights of positive and negative ones (focal.h).
+// Losses of a logit x and its target in [0, 1], element by element, with weights of positive and negative ones, and of a distribution over bins
+// (focal.h).
 enum Focal { kSigmoidFocal, kQualityFocal, kVarifocal };
 
 template <class T>
 struct FocalTable {
   void (*loss)(T* y, const T* x, const T* target, int64_t n, int kind, double positive, double negative, double gamma);
   void (*slope)(T* dx, const T* g, const T* x, const T* target, int64_t n, int kind, double positive, double negative, double gamma);
+  void (*distribution)(T* loss, T* lse, const T* x, const T* target, int64_t rows, int64_t bins);
+  void (*distribution_slope)(T* dx, const T* g, const T* x, const T* lse, const T* target, int64_t rows, int64_t bins);
 };
 
 // All families of the table: FAMILY(Name, name) for float32 and float64, STORED(Name, name) for bfloat16 as a type of storage, too.
