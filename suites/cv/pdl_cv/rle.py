@@ -85,7 +85,8 @@ def polygon_mask(rings: Sequence[np.ndarray], height: int, width: int) -> np.nda
     """The union of polygons [P, 2] of points (x, y) in pixels, as uint8 [H, W].
 
     A pixel is set where a vertical line through its centre has crossed the boundary an odd number of times above that
-    centre; the boundary is walked on a grid five times as fine, its points rounded to it.
+    centre; the boundary is walked on a grid five times as fine, its points rounded to it. Points farther outside of the
+    image than its own width or height are moved to that distance.
     """
     mask = np.zeros((height, width), np.uint8)
     if height == 0 or width == 0:

@@ -14,7 +14,7 @@ from pdl.data.faults import DataFault
 from pdl.runtime.pipeline import Answer, Pipeline
 from pdl.runtime.predict import Prediction
 from pdl_cv.detection.coco_results import CocoIds, evaluate_results, read_results
-from pdl_cv.detection.metrics import evaluate_detections
+from pdl_cv.detection.metrics import Kind, evaluate_detections
 from pdl_cv.steps.coco import write_predictions
 from pdl_cv.steps.masks import encode
 from tests.cv.data.objects import coco
@@ -42,9 +42,9 @@ def test_what_predict_writes_comes_back(folder: str, tmp_path: Path) -> None:
     ids = CocoIds({name: 70 - k for k, name in enumerate(images)}, {name: 7 + k for k, name in enumerate(names)})
     path, whole = tmp_path / "out.json", {f"{folder}{name}": each for name, each in zip(images, found, strict=True)}
     assert write_predictions(path, predicted(whole, names), names) == (len(found), sum(len(f["labels"]) for f in found))
-    back = read_results(path, names, ids)
-    assert list(back) == images
     for kind in ("boxes", "masks"):
+        back = read_results(path, names, ids, kind=kind)
+        assert list(back) == images
         one, other = (evaluate_detections(each, known, names, kind=kind) for each in (found, [*back.values()]))
         np.testing.assert_equal(one.numbers(), other.numbers())
 
@@ -62,7 +62,7 @@ def test_images_go_by_whole_names_where_others_are_called_alike(tmp_path: Path) 
 def test_a_result_with_keypoints(tmp_path: Path) -> None:
     path, result = tmp_path / "out.json", {"image_id": 9, "category_id": 90, "keypoints": [1, 2, 0.5], "score": 0.5}
     path.write_text(json.dumps([result]))
-    found = read_results(path, ["cat", "dog"], IDS)["b.jpg"]
+    found = read_results(path, ["cat", "dog"], IDS, kind="keypoints")["b.jpg"]
     assert found["labels"].tolist() == [1]
     assert found["keypoints"].tolist() == [[[1, 2, 0.5]]]
 
@@ -93,6 +93,18 @@ def test_damaged_results(tmp_path: Path, text: str, words: str) -> None:
     path.write_text(text)
     with pytest.raises(DataFault, match=words):
         read_results(path, ["cat", "dog"], IDS)
+
+
+@pytest.mark.parametrize("kind", ["boxes", "masks", "keypoints"])
+def test_every_result_has_what_is_compared(tmp_path: Path, kind: Kind) -> None:
+    fields = {"boxes": "bbox", "masks": "segmentation", "keypoints": "keypoints"}
+    path, plain = tmp_path / "out.json", {"image_id": 7, "category_id": 3, "score": 1}
+    path.write_text(json.dumps([plain]))
+    with pytest.raises(DataFault, match=f"result 0: no '{fields[kind]}'"):
+        read_results(path, ["cat", "dog"], IDS, kind=kind)
+    path.write_text(json.dumps([{**plain, "segmentation": [[1, 2, 3, 4, 5, 6]]}]))
+    with pytest.raises(DataFault, match="segmentation is no run-length code"):
+        read_results(path, ["cat", "dog"], IDS, kind="masks")
 
 
 def test_files_are_compared(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -44,14 +44,16 @@ class CocoIds:
         return cls(images, categories)
 
 
-def read_results(path: str | Path, classes: Sequence[str], ids: CocoIds) -> dict[str, dict[str, Any]]:
-    """The detections of each image by its file name, as `pdl_cv.detection.metrics.evaluate_detections` takes them;
-    images without results have none. Masks stay run-length codes.
+def read_results(
+    path: str | Path, classes: Sequence[str], ids: CocoIds, *, kind: Kind = "boxes"
+) -> dict[str, dict[str, Any]]:
+    """The detections of each image by its file name, as `pdl_cv.detection.metrics.evaluate_detections` takes them for
+    this `kind`; images without results have none. Masks stay run-length codes.
 
     The file holds a list of results, with the numbers of images and categories in `ids`, or annotations with scores, as
     `pdl predict --coco` writes them: these have numbers of their own, and go by the names of images (without folders,
-    where those in `ids` tell them apart) and categories. DataFault for a file that holds neither, or results of other
-    images or categories.
+    where those in `ids` tell them apart) and categories. DataFault for a file that holds neither, results of other
+    images or categories, or some without what the kind needs ("bbox", "segmentation" or "keypoints").
     """
     page, own, plain = _json(path), ids, {PurePath(name).name: name for name in ids.images}
     if isinstance(page, dict) and "annotations" in page:
@@ -69,17 +71,31 @@ def read_results(path: str | Path, classes: Sequence[str], ids: CocoIds) -> dict
             image, category = each["image_id"], each["category_id"]
             if image not in names or category not in labels:
                 raise ValueError(f"image_id {image!r} or category_id {category!r} is not in the annotations")
-            x, y, width, height = (float(v) for v in each["bbox"]) if "bbox" in each else (0.0,) * 4
-            made = {"boxes": (x, y, x + width, y + height), "scores": float(each["score"]), "labels": labels[category]}
-            if "segmentation" in each:
-                made["masks"] = {key: each["segmentation"][key] for key in ("size", "counts")}
-            if "keypoints" in each:
-                made["keypoints"] = np.array(each["keypoints"], np.float64).reshape(-1, 3)
+            made = {"scores": float(each["score"]), "labels": labels[category], kind: _READERS[kind](each)}
         except (TypeError, KeyError, ValueError) as error:
             said = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise fault(path, f"result {number}: {said}", _ADVICE, index=number) from error
         rows[names[image]].append(made)
-    return {name: _columns(each) for name, each in rows.items()}
+    return {name: _columns(each, kind) for name, each in rows.items()}
+
+
+def _box(result: Mapping[str, Any]) -> tuple[float, ...]:
+    x, y, width, height = map(float, result["bbox"])
+    return x, y, x + width, y + height
+
+
+def _mask(result: Mapping[str, Any]) -> dict[str, Any]:
+    found = result["segmentation"]
+    if not isinstance(found, dict):
+        raise ValueError("segmentation is no run-length code {size, counts}")
+    return {key: found[key] for key in ("size", "counts")}
+
+
+def _points(result: Mapping[str, Any]) -> Array:
+    return np.array(result["keypoints"], np.float64).reshape(-1, 3)
+
+
+_READERS: dict[Kind, Callable[[Mapping[str, Any]], Any]] = {"boxes": _box, "masks": _mask, "keypoints": _points}
 
 
 def evaluate_results(
@@ -91,24 +107,20 @@ def evaluate_results(
     """
     masks, keypoints = kind == "masks", kind == "keypoints"
     known = DetectionFolder(annotations, format="coco", masks=masks, keypoints=keypoints, images=False)
-    found = read_results(results, known.classes, CocoIds.read(annotations))
+    found = read_results(results, known.classes, CocoIds.read(annotations), kind=kind)
     if len(found) != len(known):
         raise fault(annotations, f"{len(known)} images, of {len(found)} names", "give each image a name of its own")
     truth = [known.annotation(i) for i in range(len(known))]
     return evaluate_detections([*found.values()], truth, known.classes, kind=kind, **settings)
 
 
-def _columns(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "boxes": np.array([each["boxes"] for each in rows], np.float64).reshape(-1, 4),
+def _columns(rows: list[Mapping[str, Any]], kind: Kind) -> dict[str, Any]:
+    own = [each[kind] for each in rows]
+    return {
         "scores": np.array([each["scores"] for each in rows], np.float64),
         "labels": np.array([each["labels"] for each in rows], np.int64),
+        kind: own if kind == "masks" or not own else np.array(own),
     }
-    if rows and "masks" in rows[0]:
-        made["masks"] = [each["masks"] for each in rows]
-    if rows and "keypoints" in rows[0]:
-        made["keypoints"] = np.stack([each["keypoints"] for each in rows])
-    return made
 
 
 def _json(path: str | Path) -> Any:

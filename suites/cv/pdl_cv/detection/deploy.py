@@ -42,7 +42,8 @@ class Dense(Module):
         self.train(net.training)
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        """images [N, H, W, C] -> boxes [N, A, 4] in pixels of the input, and scores [N, A, classes]."""
+        """images [N, H, W, C] -> boxes [N, A, 4] ([N, A, classes, 4] of two-stage nets) in pixels of the input, and
+        scores [N, A, classes]."""
         return self.net.dense(images)  # type: ignore[no-any-return, attr-defined]
 
 
@@ -51,7 +52,8 @@ class DetectionDeployer(ImageDeployer):
 
     task: Detection
     forms: ClassVar[Mapping[str, str]] = {
-        "dense": "all boxes [A, 4] in pixels of the net's input and scores [A, classes], before suppression"
+        "dense": "all boxes [A, 4] ([A, classes, 4] of two-stage nets) in pixels of the net's input and scores "
+        "[A, classes], before suppression"
     }
 
     def deployment(self, model: Module, dataset: Any = None) -> Deployment:

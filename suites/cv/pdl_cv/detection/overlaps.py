@@ -140,7 +140,7 @@ class Runs:
         return Runs._made(begin[first], end[last], np.zeros(int(first.sum()), np.int64), self.size, 1)
 
     def common(self, other: Runs) -> int:
-        """Ones of the first mask that are ones of `other`'s first, too."""
+        """How many pixels are ones of both, each of one mask alone (see `union`)."""
         _check_sizes(self, other)
         return int((other.covered(0, self.end) - other.covered(0, self.begin)).sum())
 

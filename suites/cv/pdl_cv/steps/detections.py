@@ -151,7 +151,7 @@ def _alone(mine: Sequence[Found], others: Sequence[Found], near: float, toleranc
 def moved(one: Found, place: tuple[int, int], size: tuple[int, int]) -> Found:
     """An object of a tile, in the image of `size` (height, width) where the tile's corner is at `place` (x, y)."""
     (x, y), (x1, y1, x2, y2) = place, one["box"]
-    made = {**one, "box": [x1 + x, y1 + y, x2 + x, y2 + y]}
+    made = {**one, "box": [round(v, 2) for v in (x1 + x, y1 + y, x2 + x, y2 + y)]}
     if "mask" in one:
         inside = decode(one["mask"])
         whole = np.zeros(size, np.uint8)

@@ -37,7 +37,7 @@ def layout(tree: Tree) -> Layout:
 
 
 def is_labelme(tree: Tree, name: str) -> bool:
-    """Whether a JSON file has `shapes` near its beginning or `imagePath`."""
+    """Whether a JSON file begins with one of LabelMe's keys, and has `shapes` near its beginning."""
     try:
         with (tree.root / name).open("rb") as file:
             head = file.read(4096).decode("utf-8", "replace")
