@@ -105,7 +105,12 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": [{"step": "enclosing_subgraph", "part": "node", "vocabulary": "words"}], "constants": NODES},
         {"pre": [{"step": "triple_query", "part": "entity", "entities": "words", "relations": "words"}]},
     ],
-    "pdl-nlp": [{"pre": [{"step": "tokens", "vocabulary": "words", "tokenizer": WORDS_OF}]}],
+    "pdl-nlp": [
+        {
+            "pre": [{"step": "tokens", "vocabulary": "words", "tokenizer": WORDS_OF}],
+            "post": [{"step": "text_vector"}],
+        }
+    ],
     "pdl-ocr": [{"pre": IMAGE, "post": [{"step": "db_boxes"}]}],
     "pdl-quantum": [
         {"pre": [{"step": "pauli_word", "part": "word", "num_qubits": 2}]},

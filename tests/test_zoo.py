@@ -116,6 +116,16 @@ def paper(folder: Path) -> np.ndarray:
     return page
 
 
+def sentence(folder: Path) -> Any:
+    """A few words."""
+    return "a man plays the guitar"
+
+
+def beginning(answer: Any) -> Any:
+    """The first numbers of a vector, by transformers 5.23 with PyTorch 2.13."""
+    return [round(number, 3) for number in answer["vector"][:4]]
+
+
 def label(answer: Any) -> Any:
     return answer["label"]
 
@@ -130,19 +140,20 @@ def text(answer: Any) -> Any:
 
 
 #: entry -> a real input, what is looked at of the answer, and what that must be
-ASKED: dict[str, tuple[Callable[[Path], np.ndarray], Callable[[Any], Any], Any]] = {
+ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
     "cv/digits_lenet": (digit, label, "7"),
     "cv/mobilenet_v2_imagenet": (coffee, label, "espresso"),
     "cv/efficientnet_lite0_imagenet": (coffee, label, "espresso"),
     "cv/road_signs": (stop_sign, places, [("stop", [1, 1, 3, 3])]),
     "cv/centerface": (portrait, places, [("face", [3, 1, 4, 3])]),
+    "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_small": (line, text, "TEXT3457"),
 }
 #: for the others: an input by task
-BY_TASK: dict[str, Callable[[Path], np.ndarray]] = {
+BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
-    "detection": stop_sign,
+    "detection": stop_sign, "embedding": sentence,
 }  # fmt: skip
 
 

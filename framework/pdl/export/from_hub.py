@@ -37,6 +37,7 @@ from pdl.runtime.bundle import SUFFIX, read
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.steps import Resources
 from pdl.version import __version__
+from pdl.vocabulary import Vocabulary
 
 GRAPHS, METADATA = (".onnx",), "metadata:"
 
@@ -95,6 +96,7 @@ def _key(entry: Entry) -> str:
     """A name for exactly this bundle."""
     build = entry.build or Build()
     named = [entry.card, build.pipeline if isinstance(build.pipeline, str) else None, _labels_file(build)]
+    named += (build.vocabularies or {}).values()
     files = {name: hashlib.sha256(_inside(entry, name).read_bytes()).hexdigest() for name in named if name}
     facts = {
         "file": entry.sha256, "build": asdict(build), "files": files, "pdl": __version__, "licence": entry.licence,
@@ -172,12 +174,17 @@ def _deployment(entry: Entry, build: Build, model: Module, facts: dict[str, Any]
     """The net with its pipeline; sizes stay open where the net allows it."""
     steps = {"pre": {}, "post": {}, **(_pipeline(entry, build) or {})}
     labels = _inside(entry, name).read_text(encoding="utf-8").splitlines() if (name := _labels_file(build)) else []
-    pipeline = Pipeline.read(steps, Resources(labels), entry.name)
+    vocabularies = {
+        name: Vocabulary.read(_inside(entry, file).read_text(encoding="utf-8"), file)
+        for name, file in (build.vocabularies or {}).items()
+    }
+    pipeline = Pipeline.read(steps, Resources(labels, vocabularies), entry.name)
     samples = pipeline.input.samples(np.random.default_rng(0)) if pipeline is not None else []
     if pipeline is None or not samples:
-        raise UsageError(f"{entry.name}: weights need build.pipeline, which makes the net's input of an image")
+        raise UsageError(f"{entry.name}: weights need build.pipeline, which makes the net's input of an image or text")
     ((takes, first),) = pipeline.prepare(samples[0]).items()
-    sizes = (Dim.symbol("n", 3), *(Dim.symbol(axis, size) for axis, size in zip("hw", first.shape, strict=False)))
+    axes = "hw" if len(first.shape) > 1 else "t"
+    sizes = (Dim.symbol("n", 3), *(Dim.symbol(axis, size) for axis, size in zip(axes, first.shape, strict=False)))
     return Deployment(
         module=model,
         inputs={takes: Spec((*sizes, *first.shape[2:]), first.dtype)},
@@ -186,6 +193,7 @@ def _deployment(entry: Entry, build: Build, model: Module, facts: dict[str, Any]
         post=steps["post"],
         samples=samples,
         labels=labels,
+        vocabularies=vocabularies,
         card=facts["card"],
         licence=facts["licence"],
         about=facts["about"],

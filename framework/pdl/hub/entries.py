@@ -96,6 +96,8 @@ class Build:
     model     {_target_: pdl_cv.MobileNetV2, ...}: the net that the weights of a .pth or .safetensors belong to
     pipeline  what goes before and after the net, or the path of a YAML inside the package
     labels    a text file inside the package, or `metadata:KEY` of the ONNX model
+    vocabularies  names by number that the pipeline of weights speaks of: text files inside the package, a name a line,
+              as `pdl.vocabulary.Vocabulary.text` writes them
     sizes     symbolic sizes of the inputs that are given a number
     shapes    of the inputs of an ONNX file with fixed sizes whose net takes others: {image: [n, 3, h, w]}
     """
@@ -103,6 +105,7 @@ class Build:
     model: dict[str, Any] | None = None
     pipeline: dict[str, Any] | str | None = None
     labels: str | None = None
+    vocabularies: dict[str, str] | None = None
     sizes: dict[str, Annotated[int, Range(1)]] | None = None
     shapes: dict[str, list[int | str]] | None = None
 

@@ -185,6 +185,9 @@ def _wrong_build(model: dict[str, Any], where: Key) -> Iterator[Fault]:
     labels, pipeline = build.get("labels"), build.get("pipeline")
     if labels is not None and not labels.startswith("metadata:") and not is_inside(labels):
         yield Fault((*where, "build", "labels"), f"expected {INSIDE} or metadata:KEY, got {show(labels)}")
+    for name, path in (build.get("vocabularies") or {}).items():
+        if not is_inside(path):
+            yield Fault((*where, "build", "vocabularies", name), f"expected {INSIDE}, got {show(path)}")
     if isinstance(pipeline, str) and not is_inside(pipeline):
         yield Fault((*where, "build", "pipeline"), f"expected a mapping or {INSIDE}, got {show(pipeline)}")
 

@@ -27,7 +27,7 @@ from pdl.runtime.drawing import Drawing
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps import registry
 from pdl.runtime.steps.base import Resources, Step
-from pdl.runtime.steps.inputs import InputStep, PreStep
+from pdl.runtime.steps.inputs import Flag, InputStep, PreStep
 from pdl.runtime.steps.outputs import PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.strict import check, fault
 
@@ -211,6 +211,15 @@ class Pipeline:
             raise UsageError("this model does not rank answers; leave out --topk")
         return made
 
+    def configured(self, values: Mapping[str, Sequence[str]], predictor: Any) -> Pipeline:
+        """The same pipeline where options of its last steps have values (`PostStep.configured`)."""
+        made = copy(self)
+        made.post = {
+            name: [*steps[:-1], *(step.configured(values, predictor) for step in steps[-1:])]
+            for name, steps in self.post.items()
+        }
+        return made
+
     def above(self, score: float) -> Pipeline:
         """The same pipeline without answers below a score; UsageError where no step leaves answers out."""
         made = copy(self)
@@ -256,6 +265,11 @@ class Pipeline:
             raise UsageError("this model's answers are several, or arrays; leave out --tiles")
         (step,) = last.values()
         return Answer(step.joined([each.value for each in answers], places, size), first.outputs, first.notes)
+
+    @property
+    def flags(self) -> Sequence[Flag]:
+        """Options that its last steps have (`PostStep.flags`)."""
+        return [flag for steps in self.post.values() if steps for flag in steps[-1].flags]
 
     @property
     def writers(self) -> Sequence[Writer]:

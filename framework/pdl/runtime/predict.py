@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from pdl.dtype import Array
-from pdl.errors import DataError, TimeLimitError, UsageError
+from pdl.errors import DataError, TimeLimitError, UsageError, listed
 from pdl.files import replacing
 from pdl.limits import limited, require_seconds
 from pdl.runtime.drawing import Drawing
@@ -121,6 +121,27 @@ def predict(
         for each in group:
             answer = next(following) if each.error is None else Answer(error=each.error)
             yield Prediction(each.name, each.item, answer, pipeline, each.film)
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A predictor with options of the steps behind its net: {"--search": ["FILE"]}."""
+
+    predictor: Predictor
+    pipeline: Pipeline
+
+    @classmethod
+    def of(cls, predictor: Predictor, values: Mapping[str, Sequence[str]]) -> Configured:
+        """The predictor with these values of its options; UsageError for one that it does not have."""
+        pipeline = pipeline_of(predictor)
+        known = [flag.name for flag in pipeline.flags]
+        if unknown := listed(set(values) - set(known)):
+            raise UsageError(f"this model has no option {unknown}; it has {listed(known) or 'none'}")
+        return cls(predictor, pipeline.configured(values, predictor))
+
+    def run(self, inputs: dict[str, Array], /) -> Mapping[str, Array]:
+        """The outputs of the predictor."""
+        return self.predictor.run(inputs)
 
 
 def pipeline_of(predictor: Predictor) -> Pipeline:

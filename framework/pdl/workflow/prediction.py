@@ -13,7 +13,7 @@ from pdl.report.answers import free, rendered
 from pdl.report.answers import save as save_drawing
 from pdl.runtime.bundle import is_bundle
 from pdl.runtime.pipeline import Pipeline
-from pdl.runtime.predict import Prediction, Predictor, pipeline_of
+from pdl.runtime.predict import Configured, Prediction, Predictor, pipeline_of
 from pdl.runtime.predict import predict as predict_each
 from pdl.runtime.session import load
 from pdl.runtime.steps import Flag
@@ -77,9 +77,7 @@ def predict(
     seconds, for opening the model and for each group of inputs.
     """
     predictor = open_model(model, weights=weights, timeout=timeout) if isinstance(model, str | Path) else model
-    found = predict_each(
-        predictor, inputs, topk=topk, score=score, tiles=tiles, batch_size=batch_size, timeout=timeout
-    )
+    found = predict_each(predictor, inputs, topk=topk, score=score, tiles=tiles, batch_size=batch_size, timeout=timeout)
     if save is None:
         return [each.to_dict() for each in found]
     with Drawings(save) as drawings:
@@ -125,12 +123,15 @@ def predict_words(
     timeout: float | None = None,
 ) -> Iterator[Prediction]:
     """The predictions for inputs as they stand on a command line: `words`, and the values of the options of the model's
-    input step by name ({"--row": ["x=1"]}).
+    steps by name ({"--row": ["x=1"]}).
 
     A word may be an address of an image, or of a file of many inputs (`pdl.workflow.addresses`). Of several inputs one
     that cannot be had or read, or that the model can say nothing about, gives an error and stops no other, unless
     `strict`.
     """
+    own = {flag.name for flag in pipeline_of(predictor).flags}
+    if own & values.keys():
+        predictor = Configured.of(predictor, {name: given for name, given in values.items() if name in own})
     step, several = pipeline_of(predictor).input, len(words) > 1
     with TemporaryDirectory(prefix="pdl-inputs-") as folder:
         given: list[Any] = []
@@ -148,8 +149,9 @@ def predict_words(
 
 
 def options_of(pipeline: Pipeline) -> list[Flag]:
-    """The options that `pdl predict` has for a model: of its input, and of the files that it writes."""
-    return [*pipeline.input.flags, *(Flag(each.option, "OUT", each.help) for each in pipeline.writers)]
+    """The options that `pdl predict` has for a model: of its input, its answers, and the files that it writes."""
+    written = (Flag(each.option, "OUT", each.help) for each in pipeline.writers)
+    return [*pipeline.input.flags, *pipeline.flags, *written]
 
 
 def parse_options(pipeline: Pipeline, arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:

@@ -109,6 +109,16 @@ def test_weights_become_a_bundle_once(offered: Any, net: Net, cache: Path, no_so
     assert bundle_of("net") == path
 
 
+def test_a_bundle_holds_the_vocabularies_of_its_entry(offered: Any) -> None:
+    entry = offered(vocabularies={"words": "words.txt"})
+    entry.inside("words.txt").write_text("one\n\\\\\n")
+    path = bundle_of("net")
+    assert {name: each.names for name, each in read(path).vocabularies.items()} == {"words": ["one", "\\"]}
+    entry.inside("words.txt").write_text("two\n")
+    assert bundle_of("net") != path
+    assert read(bundle_of("net")).vocabularies["words"].names == ["two"]
+
+
 def test_a_bundle_can_be_learned_on(offered: Any) -> None:
     """What was built of PyTorch's file carries pdl's own names and layouts."""
     offered()

@@ -70,6 +70,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a bundle to build": ({"file": "net.pdl", "build": {"labels": "a.txt"}}, "models.net.build: net.pdl is a bundle"),
     "a part without target": ({"build": {"model": {"width": 1}}}, "models.net.build.model: expected {_target_:"),
     "labels from outside": ({"build": {"labels": "../a"}}, "models.net.build.labels: expected a path inside"),
+    "names from outside": ({"build": {"vocabularies": {"a": "/b"}}}, "build.vocabularies.a: expected a path"),
     "a pipeline from outside": ({"build": {"pipeline": "/a"}}, "models.net.build.pipeline: expected a mapping or"),
     "a size of text": ({"build": {"sizes": {"h": "x"}}}, "models.net.build.sizes.h: expected a whole number"),
 }

@@ -13,7 +13,7 @@ from pdl.runtime.drawing import Drawing, Mark
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import number
 from pdl.runtime.steps.base import Resources, Step
-from pdl.runtime.steps.inputs import InputStep
+from pdl.runtime.steps.inputs import Flag, InputStep
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,16 @@ class PostStep(Step):
     def writers(self) -> Sequence[Writer]:
         """Forms of files, beside tables, that answers can be written in."""
         return ()
+
+    @property
+    def flags(self) -> Sequence[Flag]:
+        """Options of `pdl predict` by which another step answers in place of this one: `configured`."""
+        return ()
+
+    def configured(self, values: Mapping[str, Sequence[str]], predictor: Any) -> PostStep:
+        """The step that answers where options of `flags` have these values; `predictor`
+        (`pdl.runtime.predict.Predictor`) is the model without them."""
+        return self
 
     def caption(self, answer: Any) -> str:
         """The answer in one line; UsageError where it has no such form."""

@@ -134,6 +134,12 @@ class TokensInput(InputStep):
     def group(self, array: Array) -> Hashable:
         return array.shape
 
+    def samples(self, rng: np.random.Generator) -> list[Any]:
+        """Made-up texts of a few tokens."""
+        names = [name for name in self.tokenizer.tokens if name not in set(self.tokenizer.special.values())]
+        found = [self.tokenizer.joined(rng.choice(names, length).tolist()) for length in (1, 2, 5, 12, 30)]
+        return [[text] * 2 if self.takes == "pair" else text for text in found] if len(self.parts) < 3 else []
+
     def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         if self.gives == "segments":
             return np.zeros(shape, np.int64)
