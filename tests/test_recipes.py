@@ -34,6 +34,7 @@ QUICK = {
     "pdl_graph.NodeClassification": ("graph/cora_gcn", "graph/cora_rgcn"),
     "pdl_graph.NodeEmbedding": ("graph/blogcatalog_node2vec",),
     "pdl_graph.SubgraphLinks": ("graph/ns_seal",),
+    "pdl_nlp.Tagging": ("nlp/people_daily_lac", "nlp/ud_ewt_bilstm"),
     "pdl_nlp.TextClassification": ("nlp/chnsenticorp_bow", "nlp/sst2_textcnn"),
     "pdl_quantum.AdaptVQE": ("quantum/lih_adapt_vqe",),
     "pdl_quantum.GibbsPreparation": ("quantum/gibbs_tfi",),
@@ -168,13 +169,18 @@ GIVEN = {
     "cv/neu_det_picodet",
     "cv/nuclei_mask_rcnn",
     "cv/roadsign_picodet",
+    "nlp/atis_bilstm_crf",
     "nlp/chnsenticorp_bilstm",
     "nlp/chnsenticorp_bow",
     "nlp/chnsenticorp_textcnn",
+    "nlp/people_daily_lac",
+    "nlp/resume_bilstm_crf",
+    "nlp/snips_bilstm_crf",
     "nlp/sst2_textcnn",
+    "nlp/ud_ewt_bilstm",
 }
 #: a list of the reader's own images, a file of the reader's own texts
-LISTED = {"cv/face_mask_mobilenetv2", "nlp/text_classification"}
+LISTED = {"cv/face_mask_mobilenetv2", "nlp/tagging_file", "nlp/text_classification"}
 
 
 @pytest.mark.parametrize("name", sorted(GIVEN))

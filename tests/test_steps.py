@@ -90,6 +90,7 @@ WORDS = Vocabulary(["a", "b"])
 NODES = {"graph.start": np.array([0, 1, 2]), "graph.neighbours": np.array([1, 0], np.int32)}
 IMAGE = [{"step": "image", "mode": "rgb"}]
 WORDS_OF = {"kind": "words", "special": {"pad": "a", "unknown": "b"}}
+TEXT = {"vocabulary": "words", "tokenizer": WORDS_OF}
 CENTRES = {"step": "centerface", "sizes": "y", "offsets": "y"}
 #: distribution -> pipelines that have all of its steps, and what these need
 BUNDLES: dict[str, list[dict[str, Any]]] = {
@@ -106,10 +107,9 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": [{"step": "triple_query", "part": "entity", "entities": "words", "relations": "words"}]},
     ],
     "pdl-nlp": [
-        {
-            "pre": [{"step": "tokens", "vocabulary": "words", "tokenizer": WORDS_OF}],
-            "post": [{"step": "text_vector"}],
-        }
+        {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "text_vector"}]},
+        {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "spans", "scheme": "BIO", "vocabulary": "words"}]},
+        {"pre": [{"step": "letters", **TEXT, "letters": "words", "width": 4}]},
     ],
     "pdl-ocr": [{"pre": IMAGE, "post": [{"step": "db_boxes"}]}],
     "pdl-quantum": [

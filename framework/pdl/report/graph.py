@@ -16,8 +16,8 @@ from pdl.program import Node, Program, Value
 #: the files of ops that have a colour of their own
 FAMILIES = {
     "norm": "norm", "batchnorm": "norm", "layer_norm": "norm", "activation": "activation", "softmax": "activation",
-    "pool": "pool", "loss": "loss", "crf": "loss", "ctc": "loss", "dropout": "noise", "shape": "shape", "index": "shape",
-    "cast": "shape", "embedding": "table",
+    "pool": "pool", "loss": "loss", "crf": "loss", "ctc": "loss", "dropout": "noise", "shape": "shape",
+    "index": "shape", "cast": "shape", "embedding": "table",
 }  # fmt: skip
 #: attributes that are not worth a word
 PLAIN = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}

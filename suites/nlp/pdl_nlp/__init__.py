@@ -14,7 +14,10 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_nlp.OldName": "pdl_nlp.NewName"}; recipes with the old ones keep working."""
 
-INIT = {"classification": "pdl_nlp.classification.init:write_recipe"}
+INIT = {
+    "classification": "pdl_nlp.classification.init:write_recipe",
+    "tagging": "pdl_nlp.tagging.init:write_recipe",
+}
 """What `pdl init nlp.<task>` calls."""
 
 VOCAB = dict.fromkeys(

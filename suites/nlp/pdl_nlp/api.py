@@ -2,3 +2,4 @@
 
 from pdl_nlp.classification import TextClassification
 from pdl_nlp.models import *
+from pdl_nlp.tagging import Tagging

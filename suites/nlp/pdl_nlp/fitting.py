@@ -10,7 +10,8 @@ from pdl.vocabulary import Vocabulary
 from pdl_nlp.tokenizers import BERT, Characters, Tokenizer, Words
 from pdl_nlp.tokenizers.words import SPLITS
 
-Kind: TypeAlias = Literal["words", "characters"]
+Kind: TypeAlias = Literal["words", "space", "characters"]
+"""words: letters in a row, and every sign alone; space: what stands between white space."""
 SPECIAL = {part: BERT[part] for part in ("pad", "unknown")}
 
 
@@ -18,12 +19,12 @@ def counted(texts: Sequence[str], kind: Kind, *, lower: bool) -> Counter[str]:
     """How often each token occurs that `tokenizer_of` finds in texts."""
     found = Counter[str]()
     for text in texts:
-        found.update(text if kind == "characters" else SPLITS["signs"].findall(text))
+        found.update(text if kind == "characters" else SPLITS[_split(kind)].findall(text))
     lowered = Counter[str]()
     for token, count in found.items():
         low = token.lower() if lower else token
         if not token.isspace():
-            lowered[low if kind == "words" or len(low) == 1 else token] += count
+            lowered[low if kind != "characters" or len(low) == 1 else token] += count
     return lowered
 
 
@@ -36,8 +37,13 @@ def vocabulary_of(counts: Mapping[str, int], *, min_count: int = 1, most: int | 
 
 def tokenizer_of(vocabulary: Vocabulary, kind: Kind, *, lower: bool) -> Tokenizer:
     """The tokenizer of a kind with a vocabulary of `vocabulary_of`."""
-    made = Characters if kind == "characters" else Words
-    return made(vocabulary, lower=lower, special=SPECIAL)
+    if kind == "characters":
+        return Characters(vocabulary, lower=lower, special=SPECIAL)
+    return Words(vocabulary, lower=lower, split=_split(kind), special=SPECIAL)
+
+
+def _split(kind: Kind) -> str:
+    return "space" if kind == "space" else "signs"
 
 
 def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:

@@ -76,15 +76,20 @@ def write_recipe(data: Path) -> str:
         f"task: {{tokenizer: {kind}, max_length: {_length(looked, kind)}, min_count: {least}}}",
         "model: {_target_: pdl_nlp.TextCNN}",
         "data:",
-        *(f"  {split}: {_written(found, split)}" for split in SPLITS if split in found.splits),
+        *(
+            f"  {split}: {written(found.target, {**found.common, **found.splits[split]})}"
+            for split in SPLITS
+            if split in found.splits
+        ),
         f"  batch_size: {batch}",
         f"train: {{epochs: {epochs}{', monitor: val/f1' if train.several else ''}}}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _written(found: Found, split: str) -> str:
-    given = {"_target_": f"pdl_nlp.data.{found.target}", **found.common, **found.splits[split]}
+def written(target: str, arguments: Mapping[str, Any]) -> str:
+    """A data set of the suite, by its class and arguments, as YAML in a line."""
+    given = {"_target_": f"pdl_nlp.data.{target}", **arguments}
     return "{" + ", ".join(f"{name}: {_plain(value)}" for name, value in given.items()) + "}"
 
 
@@ -112,7 +117,7 @@ def _cut(found: Found) -> None:
 
 # -- what lies there ---------------------------------------------------------------------------------------------------
 def _folder(data: Path) -> Found:
-    files = {split: path for split in SPLITS if (path := _split_file(data, split)) is not None}
+    files = {split: path for split in SPLITS if (path := split_file(data, split)) is not None}
     if "train" in files:
         found = _file(files["train"])
         del found.common["path"]
@@ -125,7 +130,8 @@ def _folder(data: Path) -> Found:
     return found
 
 
-def _split_file(data: Path, split: str) -> Path | None:
+def split_file(data: Path, split: str) -> Path | None:
+    """The file of a folder that is called as this split usually is."""
     known = sorted(path for path in data.iterdir() if path.is_file() and path.name.split(".")[0] in NAMES[split])
     return known[0] if known else None
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.data import Batch, BucketBatchSampler, DataLoader, Dataset, Sample, bucket_sizes
-from pdl.errors import ConfigError
-from pdl.train.recipe import Data
+from pdl.data import Batch, Dataset, Sample, bucket_sizes
 from pdl_nlp.tokenizers import Encodings, Tokenizer
 
 
@@ -52,14 +50,3 @@ class Tokens(Dataset):
     def path_of(self, index: int) -> str | None:
         found: str | None = self.dataset.path_of(index)
         return found
-
-
-def loader_of(tokens: Tokens, data: Data, *, training: bool, seed: int) -> DataLoader:
-    """Batches of texts of about one length; in training in a new order each epoch."""
-    if training and data.sampler(tokens, seed=seed) is not None:
-        raise ConfigError(
-            "data.balanced: texts are batched by length, not drawn by class; use task.class_weights=balanced instead"
-        )
-    size = data.size(training=training)
-    sampler = BucketBatchSampler(tokens.lengths, size, tokens.sizes, shuffle=training, seed=seed)
-    return DataLoader(tokens, sampler=sampler, seed=seed, workers=data.workers, prefetch=data.prefetch)

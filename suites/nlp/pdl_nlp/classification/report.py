@@ -103,8 +103,8 @@ def label_table(counts: Array, classes: Sequence[str]) -> str:
     return table(rows, head=("label", "texts", "found", "precision", "recall", "F1"))
 
 
-def lengths(data: Tokens) -> str:
-    """A histogram of the tokens of texts, and what share of a batch is padding."""
+def lengths(data: Any) -> str:
+    """A histogram of the tokens of texts, and how many texts are cut: of data with `starts` and `counts`."""
     whole = np.diff(data.starts)
     heights, edges = np.histogram(whole, BINS)
     spans = zip(edges, edges[1:], heights, strict=False)

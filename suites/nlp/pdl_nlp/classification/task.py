@@ -23,13 +23,14 @@ from pdl.train.parts import SmokeTest
 from pdl_nlp.classification.baselines import baselines
 from pdl_nlp.classification.check import check
 from pdl_nlp.classification.deploy import TextClassificationDeployer
-from pdl_nlp.classification.loader import Tokens, loader_of
+from pdl_nlp.classification.loader import Tokens
 from pdl_nlp.classification.metrics import WrongSets, label_metrics
 from pdl_nlp.classification.report import TextClassificationReporter
 from pdl_nlp.data.base import bind, several
 from pdl_nlp.data.text_folder import split_folder
 from pdl_nlp.fitting import Kind, counted, tokenizer_of, vocabulary_of
 from pdl_nlp.models.base import TextModel
+from pdl_nlp.text_loader import loader_of
 from pdl_nlp.tokenizers import Tokenizer
 
 

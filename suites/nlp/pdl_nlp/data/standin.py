@@ -85,16 +85,23 @@ def write_folders(folder: Path, settings: Mapping[str, Any]) -> None:
         write(base / classes[label] / f"{number:03}.txt", [text])
 
 
-def write_tagged(folder: Path, settings: Mapping[str, Any]) -> Path:
-    """Sentences for `TaggedFile`, in the form that the settings name: things, and what is good or bad about them."""
-    name = Path(str(settings.get("path", "tagged.txt"))).name
+def write_tagged(folder: Path, settings: Mapping[str, Any]) -> tuple[Path, Path | None]:
+    """Sentences for `TaggedFile`, in the form that the settings name: things, and what is good or bad about them; and
+    the file of their tags, where it is another. Where parts of the file are taken in its order it is as long as they
+    need."""
+    path = Path(str(settings.get("path", "tagged.txt")))
+    name, form = path.name if len(path.parts) < 2 else f"{path.parent.name}_{path.name}", settings.get("form")
     kinds = {**dict.fromkeys(THINGS, 1), **dict.fromkeys(GOOD, 2), **dict.fromkeys(BAD, 3)}
     tags = list(settings.get("classes") or TAGS)
-    lines = []
-    for text, _ in draw(name):
+    lines, others = list[str](), list[str]()
+    for text, _ in draw(name, SENTENCES * (5 if settings.get("between") else 1)):
         pairs = [(word, tags[min(kinds.get(word, 0), len(tags) - 1)]) for word in text.split()]
-        if settings.get("form") == "words":
+        if form == "words":
             lines.append(" ".join(f"{word}{settings.get('separator') or '/'}{tag}" for word, tag in pairs))
+            continue
+        if form == "lines":
+            lines.append(text)
+            others.append(" ".join(tag for _, tag in pairs))
             continue
         token, tag_at = int(settings.get("token", 0)), int(settings.get("tag", -1))
         width = max(token + 1, tag_at + 1, 2)
@@ -103,7 +110,7 @@ def write_tagged(folder: Path, settings: Mapping[str, Any]) -> Path:
             cells[token], cells[tag_at] = word, tag
             lines.append((settings.get("separator") or "\t").join(cells))
         lines.append("")
-    return write(folder / name, lines)
+    return write(folder / name, lines), write(folder / f"{name}.tags", others) if others else None
 
 
 def write_lines(folder: Path, settings: Mapping[str, Any]) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 from pdl.data import Dataset, Sample, digest
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault
-from pdl.errors import listed
+from pdl.errors import ConfigError, listed
 from pdl.hints import Range
 from pdl.runtime import tables
 from pdl.suites import suggest
@@ -20,7 +21,8 @@ from pdl_nlp.data import standin
 from pdl_nlp.data.base import part_of, require_some, sorted_names
 from pdl_nlp.data.reading import Normal, locate, normalised
 
-Form = Literal["columns", "words"]
+Form = Literal["columns", "words", "lines"]
+Share = Annotated[float, Range(0, 1)]
 Sentence = tuple[int, list[str], list[str]]
 """The line that a sentence begins on, its words, and the tag of each."""
 
@@ -30,13 +32,16 @@ class TaggedFile(Dataset):
 
     path       a relative one is also looked for below PDL_DATA; .gz is unpacked
     form       "columns": a word a line with its columns, sentences between blank lines (CoNLL; -DOCSTART- lines are
-               left out); "words": a sentence a line, `word/TAG word/TAG`
+               left out); "words": a sentence a line, `word/TAG word/TAG`; "lines": a sentence a line, and its tags in
+               the same line of another file
     token      the number of the column of words, from 0. CoNLL-U has them in 1: comments (#), spans (3-4) and empty
                words (3.1) are then left out
     tag        that of tags; below 0 from the end. CoNLL-U has universal parts of speech in 3
     separator  of columns, by default a tab where a line has one, else white space; of words and tags "/"
+    tags       of "lines": the file whose lines have the tags of the words in the lines of `path`, with spaces between
     classes    the tags in the order of their numbers; by default those that occur, sorted
     split      the part to take, where `ratios` cut the file by a hash of the sentence and `seed`
+    between    the part to take in the order of the file, as shares of its sentences: [0.9, 1] is the last tenth
     normalise  a form of Unicode that words are brought into, such as NFKC; by default they stay as they are written
     address    where a missing file can be had, as `pdl.data.to_get` takes it
     """
@@ -51,20 +56,33 @@ class TaggedFile(Dataset):
         token: int = 0,
         tag: int = -1,
         separator: str | None = None,
+        tags: str | Path | None = None,
         classes: Sequence[str] | None = None,
         split: str | None = None,
         ratios: Mapping[str, float] | None = None,
+        between: tuple[Share, Share] | None = None,
         seed: Annotated[int, Range(0)] = 0,
         normalise: Normal | None = None,
         address: str | None = None,
     ) -> None:
         file = locate(path, address)
-        columns = form == "columns"
-        found = list(_of_columns(file, token, tag, separator) if columns else _of_words(file, separator or "/"))
+        if (form == "lines") != (tags is not None):
+            raise ConfigError(
+                "TaggedFile: form=lines reads the tags from a second file, tags=PATH; others read one file"
+            )
+        if between is not None and (ratios is not None or between[0] >= between[1]):
+            raise ConfigError(f"TaggedFile: between={list(between)} must be two ascending shares, and without ratios")
+        if tags is not None:
+            found = list(_of_lines(file, locate(tags, address)))
+        elif form == "columns":
+            found = list(_of_columns(file, token, tag, separator))
+        else:
+            found = list(_of_words(file, separator or "/"))
         self.classes = list(classes) if classes is not None else sorted_names(t for _, _, tags in found for t in tags)
         words = [[normalised(word, normalise) for word in each] for _, each, _ in found]
         rows = part_of("TaggedFile", [" ".join(each) for each in words], split, ratios, seed)
-        kept = range(len(found)) if rows is None else rows.tolist()
+        first, last = (0, len(found)) if between is None else (round(share * len(found)) for share in between)
+        kept = range(first, last) if rows is None else rows.tolist()
         require_some(file, len(kept), split)
         self.source, self.split = file, split
         self.tokens, self.names = [words[i] for i in kept], [found[i][2] for i in kept]
@@ -102,8 +120,8 @@ class TaggedFile(Dataset):
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
-        path = standin.write_tagged(folder, settings)
-        return StandIn({"path": str(path)}, standin.WHAT)
+        path, tags = standin.write_tagged(folder, settings)
+        return StandIn({"path": str(path), **({} if tags is None else {"tags": str(tags)})}, standin.WHAT)
 
 
 def _of_columns(path: Path, token: int, tag: int, separator: str | None) -> Iterator[Sentence]:
@@ -144,3 +162,15 @@ def _of_words(path: Path, separator: str) -> Iterator[Sentence]:
                 raise fault(path, what, "give each word its tag, or set separator=", line=number)
             if pairs:
                 yield number, [word for word, _, _ in pairs], [tag for _, _, tag in pairs]
+
+
+def _of_lines(path: Path, tags: Path) -> Iterator[Sentence]:
+    with tables.opened(path) as file, tables.opened(tags) as other:
+        both = zip_longest(tables.lines_of(file, str(path)), tables.lines_of(other, str(tags)))
+        for number, (line, names) in enumerate(both, 1):
+            words, found = ("" if each is None else each for each in (line, names))
+            if len(words.split()) != len(found.split()):
+                what = f"{len(words.split())} words, but {len(found.split())} tags in {tags.name}"
+                raise fault(path, what, "give each word its tag, in the same line of the other file", line=number)
+            if words.split():
+                yield number, words.split(), found.split()

@@ -1,0 +1,164 @@
+"""Recurrent nets that tag tokens, with a CRF over their answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pdl
+from pdl.errors import ConfigError
+from pdl.hints import Range
+from pdl.nn import GRU, LSTM, Dropout, Embedding, Linear, Module, Parameter, init
+from pdl.tensor import Tensor
+from pdl_nlp.models.base import HUGE, Rate, Width, embedding, real
+
+FACTOR = 1_000_003  # of a token's number in the hash of an n-gram
+
+
+class TaggingModel(Module):
+    """Base of the models that tag tokens: tokens int64 [N, T], 0 behind the last one, and, where they read them, the
+    letters int64 [N, T, L] of each, 0 behind the last one, -> emissions [N, T, num_classes].
+
+    What stands behind a text does not change its emissions. With `crf` the tags of a text are scored together:
+    emissions, and `transitions` [K, K], `starts` [K], `ends` [K] (Lafferty et al., ICML 2001); otherwise each by
+    itself.
+    """
+
+    vocab_size: int
+    num_classes: int
+    letters: int
+
+    def __init__(self, vocab_size: int | None, num_classes: int | None, letters: int | None, *, crf: bool) -> None:
+        for name, value in (("vocab_size", vocab_size), ("num_classes", num_classes), ("letters", letters)):
+            if value is None:
+                raise ConfigError(f"{type(self).__name__} needs {name}, which the task takes from the data")
+            setattr(self, name, value)
+        self.crf = crf
+        if crf:
+            k = self.num_classes
+            self.transitions, self.starts, self.ends = (Parameter(pdl.zeros(shape)) for shape in ((k, k), (k,), (k,)))
+
+    def forward(self, tokens: Tensor, letters: Tensor | None = None) -> Tensor:
+        """tokens int64 [N, T], letters int64 [N, T, L] -> [N, T, num_classes]."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward")
+
+    def loss(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+        """-log p(tags) [N]: tags int64 [N, T], -1 behind the last one; lengths int64 [N]."""
+        if self.crf:
+            return pdl.crf_loss(emissions, tags, lengths, self.transitions, self.starts, self.ends, reduction="none")
+        each = pdl.cross_entropy(emissions, tags, ignore_index=-1, reduction="none")
+        return each.sum(axis=1)
+
+    def decode(self, emissions: Tensor, lengths: Tensor, forbidden: Any) -> Tensor:
+        """The best tags int64 [N, T] of those that are allowed, -1 behind the last one; `forbidden` [K, K], [K], [K] is
+        a log of 0 where a tag must not follow another, begin or end a text, and 0 elsewhere."""
+        moves, starts, ends = (pdl.as_tensor(each) for each in forbidden)
+        if self.crf:
+            moves, starts, ends = self.transitions + moves, self.starts + starts, self.ends + ends
+        return pdl.crf_decode(emissions, lengths, moves, starts, ends)
+
+
+class RNNTagger(TaggingModel):
+    """A bidirectional LSTM or GRU over tokens, a linear layer, and a CRF: BiLSTM-CRF (Huang et al., arXiv 1508.01991;
+    with the letters of words Lample et al., arXiv 1603.01360, and Ma & Hovy, arXiv 1603.01354), or the stacked
+    BiGRU-CRF of LAC (Jiao et al., arXiv 1807.01882).
+
+    vocab_size    tokens, padding and the unknown one among them; by default those of the training data
+    num_classes   tags; by default the data's
+    letters       letters that are told apart; by default the data's, 0 where the task reads none
+    dim           of the vectors of tokens
+    letter_dim    of the vectors of letters
+    letter_filters  of the convolution over three letters, whose maxima over a word stand beside its vector
+    ngrams        2: also vectors of the pairs of neighbours a token is in; 3: and of the three around it. They are
+                  hashed: the number of a, b is 1 + (1000003 a + b) mod (buckets - 1)
+    buckets       rows of the table of n-grams
+    ngram_dim     of their vectors
+    hidden        numbers of the state, in each direction
+    layers        one above another
+    cell          "lstm" or "gru"
+    crf           whether tags are scored together
+    dropout       of what the recurrent net reads, between its layers, and of what the last layer reads
+    unknown       share of tokens that are the unknown one in training
+    """
+
+    def __init__(
+        self,
+        vocab_size: Width | None = None,
+        num_classes: Width | None = None,
+        letters: Annotated[int, Range(0)] | None = None,
+        *,
+        dim: Width = 100,
+        letter_dim: Width = 30,
+        letter_filters: Width = 50,
+        ngrams: Annotated[int, Range(1, 3)] = 1,
+        buckets: Annotated[int, Range(2, 1 << 24)] = 1 << 18,
+        ngram_dim: Width = 50,
+        hidden: Width = 128,
+        layers: Width = 1,
+        cell: Literal["lstm", "gru"] = "lstm",
+        crf: bool = True,
+        dropout: Rate = 0.5,
+        unknown: Rate = 0.0,
+    ) -> None:
+        super().__init__(vocab_size, num_classes, letters, crf=crf)
+        self.embed, self.dropout = embedding(self.vocab_size, dim), Dropout(dropout)
+        self.unknown = Dropout(unknown) if unknown else None
+        width = dim
+        if self.letters:
+            self.letter_embed = Embedding(self.letters, letter_dim, padding_idx=0)
+            init.uniform_(self.letter_embed.weight, -((3 / letter_dim) ** 0.5), (3 / letter_dim) ** 0.5)
+            self.letter_embed.weight.data[0] = 0
+            self.letter_filters = Linear(3 * letter_dim, letter_filters)
+            width += letter_filters
+        self.ngrams, self.buckets = ngrams, buckets
+        if ngrams > 1:
+            self.gram_embed = embedding(buckets, ngram_dim, sparse=True)
+            width += ngram_dim * ngrams
+        self.rnn = (LSTM if cell == "lstm" else GRU)(
+            width, hidden, num_layers=layers, dropout=dropout if layers > 1 else 0.0, bidirectional=True
+        )
+        self.head = Linear(2 * hidden, self.num_classes)
+
+    def forward(self, tokens: Tensor, letters: Tensor | None = None) -> Tensor:
+        there = real(tokens)
+        lengths = pdl.astype(there.sum(axis=(1, 2)), pdl.int64)
+        parts = [self.embed(self._partly_unknown(tokens))]
+        if letters is not None and self.letters:
+            parts.append(self._of_letters(letters))
+        if self.ngrams > 1:
+            parts += self._of_ngrams(tokens)
+        x = self.dropout(pdl.concat(parts, axis=-1) if len(parts) > 1 else parts[0])
+        made: Tensor = self.head(self.dropout(self.rnn(x, lengths=lengths)[0]))
+        return made
+
+    def _partly_unknown(self, tokens: Tensor) -> Tensor:
+        if self.unknown is None or not self.training:
+            return tokens
+        kept = self.unknown(pdl.astype(tokens > 1, pdl.float32)) > 0
+        return pdl.where(kept, tokens, pdl.minimum(tokens, 1))
+
+    def _of_letters(self, letters: Tensor) -> Tensor:
+        x = self.letter_embed(letters)
+        none = x[:, :, :1] * 0.0
+        around = pdl.concat(
+            [pdl.concat([none, x[:, :, :-1]], axis=2), x, pdl.concat([x[:, :, 1:], none], axis=2)], axis=3
+        )
+        there = pdl.expand_dims(pdl.astype(pdl.not_equal(letters, 0), pdl.float32), axis=-1)
+        return pdl.tanh(pdl.max(self.letter_filters(around) + (there - 1.0) * HUGE, axis=2))
+
+    def _of_ngrams(self, tokens: Tensor) -> list[Tensor]:
+        none = tokens[:, :1] * 0
+        before, after = pdl.concat([none, tokens[:, :-1]], axis=1), pdl.concat([tokens[:, 1:], none], axis=1)
+        left = before * FACTOR + tokens
+        grams = [left, tokens * FACTOR + after]
+        if self.ngrams > 2:
+            grams.append(pdl.remainder(left, self.buckets - 1) * FACTOR + after + 1)
+        there = pdl.astype(pdl.not_equal(tokens, 0), pdl.int64)
+        return [self.gram_embed((pdl.remainder(gram, self.buckets - 1) + 1) * there) for gram in grams]
+
+
+TASK = "tagging"
+VARIANTS = {
+    "bilstm_crf": {"_target_": "pdl_nlp.RNNTagger"},
+    "bilstm": {"_target_": "pdl_nlp.RNNTagger", "crf": False},
+    "lac": {"_target_": "pdl_nlp.RNNTagger", "cell": "gru", "layers": 2, "dim": 128, "hidden": 256, "dropout": 0.1},
+}

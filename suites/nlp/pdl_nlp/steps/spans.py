@@ -1,0 +1,60 @@
+"""The answer step of taggers: tags of tokens become pieces of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from pdl.errors import UsageError
+from pdl.runtime.steps import Sample
+from pdl.runtime.steps.arguments import one_of, text
+from pdl.runtime.steps.outputs import Labelled
+from pdl_nlp.schemes import Tags
+
+SCHEMES = ("none", "IO", "BIO", "BIOES", "BMES")
+
+
+class Spans(Labelled):
+    """{"spans": [{"text", "tag", "start", "end"}, ...]} of tags int [T]: the spans that they mark, or, without a
+    scheme, every token. Start and end are places in the text, in code points.
+
+    scheme      "none", "IO", "BIO", "BIOES" or "BMES"
+    vocabulary  under which the step `tokens` keeps the text
+    """
+
+    name = "spans"
+    any_script = True
+
+    def __init__(self, scheme: str, vocabulary: str = "tokens") -> None:
+        self.scheme, self.vocabulary = one_of("scheme", scheme, SCHEMES), text("vocabulary", vocabulary)
+
+    @cached_property
+    def tags(self) -> Tags:
+        """The bundle's labels as tags of the scheme."""
+        return Tags(self.labels, self.scheme)  # type: ignore[arg-type]
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        made = sample.memo.get(self.vocabulary)
+        if made is None or value.ndim != 1:
+            raise UsageError(f"spans: tags {value.shape} must be [T], behind the step tokens ({self.vocabulary!r})")
+        whole, offsets = made.texts[0], made.encoding.offsets
+        found = value[: len(offsets)]
+        if self.scheme == "none":
+            tokens = zip(offsets.tolist(), found.tolist(), strict=False)
+            return {"spans": [_span(whole, begin, end, self.label(tag)) for (begin, end), tag in tokens]}
+        begins, ends, kinds = self.tags.spans(found).T
+        places = zip(offsets[begins, 0].tolist(), offsets[ends - 1, 1].tolist(), kinds.tolist(), strict=True)
+        return {"spans": [_span(whole, begin, end, self.tags.kinds[kind]) for begin, end, kind in places]}
+
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        """A row for each span, whose text is called "span" beside the text that was given."""
+        spans: Sequence[dict[str, Any]] = answer["spans"]
+        return [{"span": each["text"], **{key: each[key] for key in ("tag", "start", "end")}} for each in spans]
+
+    def caption(self, answer: Any) -> str:
+        return "  ".join(f"{each['text']}/{each['tag']}" for each in answer["spans"]) or "nothing"
+
+
+def _span(whole: str, begin: int, end: int, tag: str) -> dict[str, Any]:
+    return {"text": whole[begin:end], "tag": tag, "start": begin, "end": end}

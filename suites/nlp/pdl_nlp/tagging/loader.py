@@ -1,0 +1,99 @@
+"""From tagged sentences to batches of numbers, sentences of about one length together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.data import Batch, Dataset, Sample, bucket_sizes
+from pdl.errors import DataError
+from pdl.vocabulary import Vocabulary
+from pdl_nlp.schemes import Scheme, segmented
+from pdl_nlp.steps.letters import Letters
+
+UNKNOWN = 1  # the number of a token that the vocabulary lacks
+
+
+def pieces(sample: Sample, classes: Sequence[str], segment: Scheme | None) -> tuple[list[str], list[str]]:
+    """The tokens of a sentence and their tags by name; with `segment` the characters of its words, whose tags say in
+    that scheme where words begin and end."""
+    words, names = sample["tokens"], [classes[number] for number in sample["tags"].tolist()]
+    if segment is None:
+        return words, names
+    return list("".join(words)), segmented([len(word) for word in words], names, segment)
+
+
+class Tagged(Dataset):
+    """The sentences of a data set as numbers: sample i is {"tokens": int64 [T], "tags": int64 [T], -1 behind the last
+    one, "length": int64} and, with `letters`, "letters" int64 [T, L]; batches are as long as the next of `sizes`.
+
+    vocabulary  tokens by number
+    classes     the tags by number
+    lower       whether tokens are lowered first, as the tokenizer does
+    max_length  tokens of a sentence that count, from its beginning
+    segment     the scheme of words that are to be found; None where tokens are given
+    sizes       ascending lengths that batches may have; by default those with little padding (`pdl.data.bucket_sizes`)
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        vocabulary: Vocabulary,
+        classes: Sequence[str],
+        *,
+        lower: bool,
+        max_length: int,
+        segment: Scheme | None = None,
+        letters: Letters | None = None,
+        sizes: Sequence[int] | None = None,
+    ) -> None:
+        self.dataset, self.classes = dataset, classes
+        numbers = {name: number for number, name in enumerate(classes)}
+        found: list[str] = []
+        tags: list[int] = []
+        starts = [0]
+        for index in range(len(dataset)):
+            tokens, names = pieces(dataset[index], dataset.classes, segment)
+            if unknown := next((name for name in names if name not in numbers), None):
+                raise DataError(
+                    f"sentence {index} has the tag {unknown!r}, which is none of the task's; see its classes"
+                )
+            found += tokens
+            tags += [numbers[name] for name in names]
+            starts.append(len(found))
+        ids = vocabulary.encode([lowered(token) for token in found] if lower else found) - 1
+        self.ids = np.append(np.where(ids < 0, UNKNOWN, ids), 0).astype(np.int64)
+        self.tags, self.starts = np.append(tags, -1).astype(np.int64), np.array(starts)
+        self.letters = None
+        if letters is not None:
+            self.letters = np.concatenate([letters.encode(found), np.zeros((1, letters.width), np.int64)])
+        self.counts = np.minimum(np.diff(self.starts), max_length)
+        self.lengths = np.maximum(self.counts, 1)
+        own = bucket_sizes(self.lengths) if sizes is None else [size for size in sizes if size < max_length]
+        self.sizes = np.array(own if sizes is None else [*own, max_length])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> Sample:
+        return {name: values[0] for name, values in self.get_batch(np.array([index])).items()}
+
+    def get_batch(self, indices: np.ndarray) -> Batch:
+        """{"tokens" int64 [N, T], "tags" int64 [N, T], "length" int64 [N]} and "letters" int64 [N, T, L]."""
+        places = np.arange(self.sizes[np.searchsorted(self.sizes, self.lengths[indices].max())])
+        inside = places < self.counts[indices][:, None]
+        at = np.where(inside, self.starts[indices][:, None] + places, -1)
+        more = {} if self.letters is None else {"letters": self.letters[at]}
+        return {"tokens": self.ids[at], "tags": self.tags[at], "length": self.counts[indices], **more}
+
+    def path_of(self, index: int) -> str | None:
+        found: str | None = self.dataset.path_of(index)
+        return found
+
+
+def lowered(token: str) -> str:
+    """A token as `Characters` and `Words` lower it: letters that have one small letter, whole words."""
+    low = token.lower()
+    return low if len(token) > 1 or len(low) == 1 else token

@@ -1,0 +1,118 @@
+"""Taggers: what stands behind a text changes nothing; n-grams and letters; the loss with and without a CRF."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.config.parts import variants
+from pdl.dims import Dim
+from pdl.dtype import int64
+from pdl.errors import ConfigError
+from pdl.export.symbolic import trace_symbolic
+from pdl.ops.base import Spec
+from pdl_nlp.models import RNNTagger
+from pdl_nlp.schemes import Tags
+from pdl_nlp.tagging.deploy import Decoded
+
+MADE: dict[str, Any] = {
+    "bilstm_crf": lambda: RNNTagger(50, 5, 0, dim=8, hidden=6),
+    "letters": lambda: RNNTagger(50, 5, 30, dim=8, hidden=6, letter_dim=4, letter_filters=7, unknown=0.2),
+    "lac, n-grams": lambda: RNNTagger(50, 5, 0, dim=8, hidden=6, layers=2, cell="gru", ngrams=3, buckets=97),
+    "softmax, pairs": lambda: RNNTagger(50, 5, 0, dim=8, hidden=6, crf=False, ngrams=2, buckets=97),
+}
+RNG = np.random.default_rng(0)
+TOKENS = RNG.integers(2, 50, (4, 9))
+LETTERS = RNG.integers(1, 30, (4, 9, 6))
+LENGTHS = np.array([9, 5, 1, 3])
+for row, length in enumerate(LENGTHS):
+    TOKENS[row, length:] = LETTERS[row, length:] = 0
+LETTERS[:, :, 4:] = 0
+TAGS = np.where(np.arange(9) < LENGTHS[:, None], RNG.integers(0, 5, (4, 9)), -1)
+
+
+def inputs_of(model: RNNTagger, tokens: np.ndarray, letters: np.ndarray) -> list[pdl.Tensor]:
+    return [pdl.as_tensor(each) for each in (tokens, *([letters] if model.letters else []))]
+
+
+def emissions(model: RNNTagger, tokens: np.ndarray = TOKENS, letters: np.ndarray = LETTERS) -> np.ndarray:
+    with pdl.no_grad():
+        return np.asarray(model.eval()(*inputs_of(model, tokens, letters)).numpy())
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_padding_changes_nothing(name: str) -> None:
+    pdl.seed(0)
+    model = MADE[name]()
+    whole = emissions(model)
+    wider = emissions(model, np.pad(TOKENS, ((0, 0), (0, 7))), np.pad(LETTERS, ((0, 0), (0, 7), (0, 3))))
+    for row, length in enumerate(LENGTHS):
+        np.testing.assert_allclose(wider[row, :length], whole[row, :length], atol=1e-6)
+    alone = emissions(model, TOKENS[1:2, :5], LETTERS[1:2, :5])
+    np.testing.assert_allclose(alone[0], whole[1, :5], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_weight_has_a_gradient(name: str) -> None:
+    pdl.seed(0)
+    model = MADE[name]().train()
+    made = model(*inputs_of(model, TOKENS, LETTERS))
+    model.loss(made, pdl.as_tensor(TAGS), pdl.as_tensor(LENGTHS)).mean().backward()
+    assert [key for key, weight in model.named_parameters() if weight.grad is None] == []
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_one_program_for_all_sizes(name: str) -> None:
+    model = MADE[name]().eval()
+    n, t = Dim.symbol("n", 3), Dim.symbol("t", 7)
+    inputs = {"tokens": Spec((n, t), int64), **({"letters": Spec((n, t, 6), int64)} if model.letters else {})}
+    forbidden = Tags(["O", "B-A", "I-A", "B-B", "I-B"]).forbidden
+    assert trace_symbolic(Decoded(model, forbidden).eval(), inputs)[1] == []
+
+
+def test_the_loss_without_transitions_is_that_of_each_token() -> None:
+    pdl.seed(0)
+    crf, plain = MADE["bilstm_crf"](), MADE["bilstm_crf"]()
+    plain.crf = False
+    scores = pdl.as_tensor(RNG.standard_normal((4, 9, 5)).astype(np.float32))
+    found = [each.loss(scores, pdl.as_tensor(TAGS), pdl.as_tensor(LENGTHS)).detach().numpy() for each in (crf, plain)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+    log_p = scores.numpy() - np.log(np.exp(scores.numpy()).sum(axis=-1, keepdims=True))
+    assert found[0][2] == pytest.approx(-log_p[2, 0, TAGS[2, 0]], rel=1e-5)
+
+
+def test_answers_hold_to_the_scheme() -> None:
+    tags = Tags(["O", "B-A", "I-A", "B-B", "I-B"])
+    for name in ("bilstm_crf", "softmax, pairs"):
+        model = MADE[name]()
+        scores = pdl.as_tensor(RNG.standard_normal((64, 9, 5)).astype(np.float32))
+        found = model.decode(scores, pdl.as_tensor(np.full(64, 9)), tags.forbidden).detach().numpy()
+        assert not [row for row in found if len(tags.wrong(row))]
+
+
+def test_neighbours_and_letters_are_seen() -> None:
+    """Without a recurrent state to carry it, n-grams see the neighbours; a letter in the middle of a word counts."""
+    pdl.seed(0)
+    model = MADE["lac, n-grams"]().eval()
+    grams = [each.detach().numpy() for each in model._of_ngrams(pdl.as_tensor(TOKENS))]
+    a, b, c = TOKENS[0, :3].tolist()
+    table = model.gram_embed.weight.data
+    left = a * 1_000_003 + b
+    np.testing.assert_array_equal(grams[0][0, 1], table[left % 96 + 1])
+    np.testing.assert_array_equal(grams[1][0, 1], table[(b * 1_000_003 + c) % 96 + 1])
+    np.testing.assert_array_equal(grams[2][0, 1], table[((left % 96) * 1_000_003 + c + 1) % 96 + 1])
+    assert (grams[0][1, 5:] == 0).all()
+    spelled = MADE["letters"]()
+    other = LETTERS.copy()
+    other[0, 4, 2] = 1 + other[0, 4, 2] % 29
+    assert np.abs(emissions(spelled, letters=other) - emissions(spelled))[0, 4].max() > 1e-5
+
+
+def test_what_only_the_data_knows() -> None:
+    with pytest.raises(ConfigError, match="RNNTagger needs vocab_size, which the task takes from the data"):
+        RNNTagger()
+    listed = {each.name for each in variants() if each.target.startswith("pdl_nlp.")}
+    assert {"bilstm_crf", "bilstm", "lac"} <= listed
