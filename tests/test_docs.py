@@ -92,6 +92,7 @@ def _write_objects(place: Path) -> None:
             standin.write_objects(place / name, classes, splits=False)
     street = cv2.imread(str(place / "street/images/all/0.png"))
     cv2.imwrite(str(place / "street.jpg"), np.tile(street, (4, 4, 1)))
+    cv2.imwrite(str(place / "cells.png"), np.full((64, 64), 20, np.uint8))
     film = VideoWriter(place / "traffic.mp4", 25.0)
     for shift in range(3):
         film.write(np.roll(street, shift, axis=1)[:96, :96].copy())

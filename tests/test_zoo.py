@@ -102,6 +102,14 @@ def stop_sign(folder: Path) -> np.ndarray:
     return image
 
 
+def cells(folder: Path) -> np.ndarray:
+    """Three bright discs on a dark ground, as nuclei look under a fluorescence microscope."""
+    image = np.full((256, 256, 3), 12, np.uint8)
+    for x, y in ((64, 64), (192, 64), (128, 192)):
+        cv2.ellipse(image, (x, y), (9, 12), 30, 0, 360, (130, 130, 130), -1, cv2.LINE_AA)
+    return cv2.GaussianBlur(image, (0, 0), 1.2)
+
+
 def line(folder: Path) -> np.ndarray:
     """A line of text, in one of OpenCV's own fonts."""
     page = np.full((48, 230, 3), 255, np.uint8)
@@ -145,6 +153,11 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
     "cv/mobilenet_v2_imagenet": (coffee, label, "espresso"),
     "cv/efficientnet_lite0_imagenet": (coffee, label, "espresso"),
     "cv/road_signs": (stop_sign, places, [("stop", [1, 1, 3, 3])]),
+    "cv/nuclei": (
+        cells,
+        lambda answer: sorted(places(answer)),
+        [("nucleus", [x, y, x, y]) for x, y in [(1, 1), (2, 3), (3, 1)]],
+    ),
     "cv/centerface": (portrait, places, [("face", [3, 1, 4, 3])]),
     "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
@@ -153,7 +166,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
 #: for the others: an input by task
 BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
-    "detection": stop_sign, "embedding": sentence,
+    "detection": stop_sign, "instance_segmentation": cells, "embedding": sentence,
 }  # fmt: skip
 
 
