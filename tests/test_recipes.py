@@ -35,7 +35,7 @@ QUICK = {
     "pdl_graph.NodeEmbedding": ("graph/blogcatalog_node2vec",),
     "pdl_graph.SubgraphLinks": ("graph/ns_seal",),
     "pdl_nlp.Tagging": ("nlp/people_daily_lac", "nlp/ud_ewt_bilstm"),
-    "pdl_nlp.TextClassification": ("nlp/chnsenticorp_bow", "nlp/sst2_textcnn"),
+    "pdl_nlp.TextClassification": ("nlp/chnsenticorp_bow", "nlp/sst2_encoder", "nlp/sst2_textcnn"),
     "pdl_quantum.AdaptVQE": ("quantum/lih_adapt_vqe",),
     "pdl_quantum.GibbsPreparation": ("quantum/gibbs_tfi",),
     "pdl_quantum.QAOA": ("quantum/maxcut_qaoa",),

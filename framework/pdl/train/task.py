@@ -83,6 +83,11 @@ class Task:
         """
         return {}
 
+    @cached_property
+    def constants(self) -> dict[str, np.ndarray]:
+        """Arrays that belong to the vocabularies, by name, such as the merges of a tokenizer; kept as these are."""
+        return {}
+
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         """The loss of one batch, differentiable; called with the model in training mode."""

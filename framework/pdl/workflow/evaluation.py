@@ -120,6 +120,7 @@ def evaluate_bundle(
     check_split(recipe, split, bundle.source)
     task: Task = recipe.task.build()
     task.vocabularies.update(bundle.vocabularies)
+    task.constants.update(bundle.constants)
     model = Deployed(of_bundle(bundle, **limits))
     seed = recipe.settings.seed
     with random.fork_seed(seed):

@@ -8,7 +8,8 @@ metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
 checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.checkpoint`)
 result.json        the outcome (`pdl.workflow.result`)
 report.html        the outcome for people
-vocabularies/      NAME.txt: names inferred from the data that are too many for config.yaml (`pdl.vocabulary`)
+vocabularies/      NAME.txt: names inferred from the data that are too many for config.yaml (`pdl.vocabulary`);
+                   NAME.npy: arrays that belong to them
 model.pdl          the bundle to deploy (`pdl.export`), unless train.export=false
 tensorboard/       event files, with train.tensorboard=true
 trace.json         a Chrome trace, and profile.json, its tables, of `pdl train --profile` (`pdl.train.profiler`)
@@ -16,6 +17,7 @@ trace.json         a Chrome trace, and profile.json, its tables, of `pdl train -
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -28,11 +30,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pdl import checkpoint
 from pdl.checkpoint import LAST
 from pdl.config import Config, dump, from_dict, load
 from pdl.config.source import values
-from pdl.errors import UsageError
+from pdl.errors import DataError, UsageError
 from pdl.files import read_text, write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
@@ -141,6 +145,17 @@ class Run:
         files = sorted((self.path / VOCABULARIES).glob("*.txt"))
         return {file.stem: Vocabulary.read(read_text(file), str(file)) for file in files}
 
+    @property
+    def constants(self) -> dict[str, np.ndarray]:
+        """The arrays that belong to them, by name."""
+        found = {}
+        for file in sorted((self.path / VOCABULARIES).glob("*.npy")):
+            try:
+                found[file.stem] = np.load(file, allow_pickle=False)
+            except (OSError, ValueError, EOFError) as error:
+                raise DataError(f"{file}: no array of NumPy ({error})") from None
+        return found
+
     def recipe(self, overrides: Sequence[str] = ()) -> Recipe:
         """The checked recipe of the run, maybe with other data."""
         return Recipe(self.config(overrides))
@@ -149,6 +164,7 @@ class Run:
         """The task of a recipe of the run, with the names it has learned."""
         task: Task = recipe.task.build()
         task.vocabularies.update(self.vocabularies)
+        task.constants.update(self.constants)
         return task
 
     def opened(self, weights: str | None = None) -> OpenRun:
@@ -201,6 +217,10 @@ class Run:
             (self.path / VOCABULARIES).mkdir(exist_ok=True)
             text = vocabulary.text().encode()
             write_atomic(self.path / VOCABULARIES / f"{name}.txt", text)
+        for name, array in task.constants.items():
+            held = io.BytesIO()
+            np.save(held, array, allow_pickle=False)
+            write_atomic(self.path / VOCABULARIES / f"{name}.npy", held.getvalue())
         whole = from_dict(overlaid(config.plain(), learned))
         dump(replace(whole, path=config.path, overrides=config.overrides, kept=config.kept), self.path)
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -272,5 +292,6 @@ def overlaid(tree: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """`tree` with the values of `over` laid over it."""
     merged = dict(tree)
     for key, value in over.items():
-        merged[key] = overlaid(merged.get(key) or {}, value) if isinstance(value, dict) else value
+        below = merged.get(key)
+        merged[key] = overlaid(below if isinstance(below, dict) else {}, value) if isinstance(value, dict) else value
     return merged

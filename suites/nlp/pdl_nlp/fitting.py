@@ -1,4 +1,4 @@
-"""Tokenizers made of training texts."""
+"""Tokenizers made of training texts, or taken from files and checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pdl_nlp.tokenizers import BERT, Characters, Tokenizer, Words
 from pdl_nlp.tokenizers.words import SPLITS
 
 Kind: TypeAlias = Literal["words", "space", "characters"]
-"""words: letters in a row, and every sign alone; space: what stands between white space."""
+KINDS: tuple[Kind, ...] = ("words", "space", "characters")
+"""What tokenizers are made of training texts. words: letters in a row, and every sign alone; space: what stands between
+white space."""
 SPECIAL = {part: BERT[part] for part in ("pad", "unknown")}
 
 

@@ -14,7 +14,7 @@ from pdl.data.faults import Fault
 from pdl.errors import DataError, listed
 from pdl.train import Recipe
 from pdl_nlp.data.base import Texts
-from pdl_nlp.fitting import counted, tokenizer_of, unknown_share, vocabulary_of
+from pdl_nlp.fitting import KINDS, unknown_share
 
 if TYPE_CHECKING:
     from pdl_nlp.classification.task import TextClassification
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SHOWN = 5  # faults of a kind and split
 UNKNOWN = 0.05  # of the tokens of a split: more make the vocabulary of training too small for it
 CUT = 0.05  # of the texts of a split that are longer than max_length
+OTHER = "choose a tokenizer of the language of these texts"
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -41,6 +42,7 @@ def check(task: TextClassification, recipe: Recipe, progress: Progress | None = 
             faults += _labels(task, split, train, data)
             if split != "train":
                 faults += _again(split, train, data)
+        task.fit_tokenizer(recipe, train.texts)
         faults += _tokens(task, texts)
     try:
         task.agree(found)
@@ -96,16 +98,15 @@ def _key(data: Texts, index: int) -> tuple[str, ...]:
 
 
 def _tokens(task: TextClassification, texts: dict[str, Texts]) -> Iterator[Fault]:
-    counts = counted(texts["train"].texts, task.kind, lower=task.lower)
-    known = vocabulary_of(counts, min_count=task.min_count, most=task.vocabulary_size)
-    tokenizer = tokenizer_of(known, task.kind, lower=task.lower)
+    tokenizer = task.tokenizer
     for split, data in texts.items():
         share = unknown_share(tokenizer, data.texts)
         if share > UNKNOWN:
-            what = f"{share:.1%} of the tokens are unknown (a vocabulary of {len(known):,} {task.kind})"
-            advice = "lower task.min_count, raise task.vocabulary_size, or read characters"
+            what = f"{share:.1%} of the tokens are unknown (a vocabulary of {len(tokenizer.tokens):,} {task.unit})"
+            learned = task.kind in KINDS
+            advice = "lower task.min_count, raise task.vocabulary_size, or read characters" if learned else OTHER
             yield Fault(None, None, what, advice, split=split, severity="warning")
-        lengths = np.diff(tokenizer.encode_many(data.texts).starts)
+        lengths = np.diff(tokenizer.framed(data.texts).starts)
         cut = float((lengths > task.max_length).mean())
         if cut > CUT:
             sizes = ", ".join(f"{q:.0%}: {int(np.quantile(lengths, q))}" for q in QUANTILES)

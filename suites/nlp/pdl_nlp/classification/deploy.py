@@ -55,7 +55,7 @@ class TextClassificationDeployer(Deployer):
     def card(self, model: Module) -> Card:
         task, classes = self.task, self.task.classes
         kinds = "Any number of the classes" if task.several else "One of the classes"
-        read = f"{len(task.vocabularies['tokens']):,} {task.kind}, the first {task.max_length} of a text"
+        read = f"{len(task.vocabularies['tokens']):,} {task.unit}, the first {task.max_length} of a text"
         return Card(
             title=f"{type(model).__name__}, {len(classes)} classes of texts",
             summary=f"{kinds} {listed(classes, 20)} for a text ({self.recipe.model.target}; {read}).",
@@ -76,7 +76,8 @@ def samples(task: TextClassification, dataset: Any) -> list[str]:
     """A few texts of the data, spread over it; made up of tokens where there is none."""
     source = dataset.dataset if isinstance(dataset, Tokens) else dataset
     if source is None or not len(source):
-        rng, names = np.random.default_rng(0), task.tokenizer.tokens[2:] or ["?"]
+        special = set(task.tokenizer.special.values())
+        rng, names = np.random.default_rng(0), [name for name in task.tokenizer.tokens if name not in special] or ["?"]
         return [task.tokenizer.joined(rng.choice(names, length).tolist()) for length in (1, 2, 5, 12)]
     count = min(SAMPLES, len(source))
     texts = [source[int(row)]["text"] for row in np.arange(count) * len(source) // count]

@@ -8,24 +8,26 @@ from typing import Any
 import numpy as np
 
 from pdl.data import Batch, Dataset, Sample, bucket_sizes
-from pdl_nlp.tokenizers import Encodings, Tokenizer
+from pdl_nlp.tokenizers import Tokenizer
 
 
 class Tokens(Dataset):
     """The texts of a data set as numbers: sample i is {"tokens": int64 [T], "label"}; batches are as long as the next
-    of `sizes`, 0 behind the last token. All texts are tokenised once, at first.
+    of `sizes`, padding behind the last token. All texts are tokenised once, at first.
 
-    max_length  tokens of a text that count, from its beginning
+    max_length  tokens of a text that count, from its beginning, special ones included
     sizes       ascending lengths that batches may have; by default those with little padding (`pdl.data.bucket_sizes`)
     """
 
     def __init__(self, dataset: Any, tokenizer: Tokenizer, max_length: int, sizes: Sequence[int] | None = None) -> None:
         self.dataset, self.classes = dataset, dataset.classes
         samples = [dataset[index] for index in range(len(dataset))]
-        made: Encodings = tokenizer.encode_many([sample["text"] for sample in samples])
-        self.ids, self.starts = np.append(made.ids, 0).astype(np.int64), made.starts
+        texts = [sample["text"] for sample in samples]
+        made = tokenizer.framed(texts, max_length=max_length)
+        self.ids, self.starts = np.append(made.ids, tokenizer.pad or 0).astype(np.int64), made.starts
         self.targets = np.array([sample["label"] for sample in samples])
-        self.counts = np.minimum(np.diff(made.starts), max_length)
+        self.counts = np.diff(made.starts)
+        self.whole = np.diff(tokenizer.framed(texts).starts)
         self.lengths = np.maximum(self.counts, 1)
         own = bucket_sizes(self.lengths) if sizes is None else [size for size in sizes if size < max_length]
         self.sizes = np.array(own if sizes is None else [*own, max_length])

@@ -40,7 +40,7 @@ class TextClassificationReporter(Reporter):
             made = of_classes(evaluation, task.classes)
         if not isinstance(dataset, Tokens):
             return made
-        made.append(Section(f"Tokens of a text ({evaluation.split})", lengths(dataset)))
+        made.append(Section(f"Tokens of a text ({evaluation.split})", lengths(dataset.whole, dataset.counts)))
         if wrong and task.net is not None:
             how = "Green tokens speak for the answer, red ones against it: the change of its log-odds without them."
             shown = "".join(self._mistake(each, dataset, task.net) for each in wrong)
@@ -51,8 +51,8 @@ class TextClassificationReporter(Reporter):
         task = self.task
         index = mistake.index if isinstance(mistake, Mistake) else mistake[1]
         text = data.dataset[index]["text"]
-        ids, offsets = (each[: task.max_length] for each in task.tokenizer.encode_many([text])[:2])
-        scores, changes = without_each(net, ids, task.tokenizer.unknown or 0)
+        made = task.tokenizer.framed([text], max_length=task.max_length)
+        scores, changes = without_each(net, made.ids, task.tokenizer.unknown or 0)
         if isinstance(mistake, Mistake):
             at = mistake.predicted
             said = f"{task.classes[mistake.label]} taken for {task.classes[at]} ({mistake.p:.0%})"
@@ -62,7 +62,9 @@ class TextClassificationReporter(Reporter):
             names = [", ".join(name for name, on in zip(task.classes, each, strict=True) if on) or "none"
                      for each in (true, found)]  # fmt: skip
             said = f"{names[0]} taken for {names[1]}; coloured for {task.classes[at]} ({sigmoid(scores[at]):.0%})"
-        return f"<p><b>{escape(said)}</b>, text {index}<br>{highlighted(text, offsets, changes[:, at])}</p>"
+        real = made.words >= 0
+        shown = highlighted(text, made.offsets[real], changes[real, at])
+        return f"<p><b>{escape(said)}</b>, text {index}<br>{shown}</p>"
 
 
 def without_each(net: Module, ids: Array, unknown: int) -> tuple[Array, Array]:
@@ -103,12 +105,11 @@ def label_table(counts: Array, classes: Sequence[str]) -> str:
     return table(rows, head=("label", "texts", "found", "precision", "recall", "F1"))
 
 
-def lengths(data: Any) -> str:
-    """A histogram of the tokens of texts, and how many texts are cut: of data with `starts` and `counts`."""
-    whole = np.diff(data.starts)
+def lengths(whole: Array, counts: Array) -> str:
+    """A histogram of the tokens of texts, int [N], and how many texts are cut, given the tokens of each that count."""
     heights, edges = np.histogram(whole, BINS)
     spans = zip(edges, edges[1:], heights, strict=False)
     said = [[f"{int(begin)} to {int(end)} tokens", f"{count:,} texts"] for begin, end, count in spans]
-    cut = float((whole > data.counts).mean())
+    cut = float((whole > counts).mean())
     words = f"median {int(np.median(whole))}, longest {int(whole.max())}; {cut:.1%} are cut"
     return bar_chart(edges, heights.astype(np.float64), said, x_label="tokens", y_label="texts") + f"<p>{words}</p>"

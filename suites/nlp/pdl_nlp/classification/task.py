@@ -20,6 +20,7 @@ from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
 from pdl.train.deployed import Deployed
 from pdl.train.metrics import Mistakes, class_metrics
 from pdl.train.parts import SmokeTest
+from pdl_nlp import checkpoints
 from pdl_nlp.classification.baselines import baselines
 from pdl_nlp.classification.check import check
 from pdl_nlp.classification.deploy import TextClassificationDeployer
@@ -28,10 +29,10 @@ from pdl_nlp.classification.metrics import WrongSets, label_metrics
 from pdl_nlp.classification.report import TextClassificationReporter
 from pdl_nlp.data.base import bind, several
 from pdl_nlp.data.text_folder import split_folder
-from pdl_nlp.fitting import Kind, counted, tokenizer_of, vocabulary_of
+from pdl_nlp.fitting import KINDS, counted, tokenizer_of, vocabulary_of
 from pdl_nlp.models.base import TextModel
 from pdl_nlp.text_loader import loader_of
-from pdl_nlp.tokenizers import Tokenizer
+from pdl_nlp.tokenizers import Tokenizer, read
 
 
 class TextClassification(Task):
@@ -40,11 +41,13 @@ class TextClassification(Task):
 
     classes          their names in the order of their numbers; by default those of the training data
     several          whether texts have any number of classes; by default as the data has them
-    tokenizer        "words" or "characters". Its vocabulary is that of the training texts; run and bundle keep it
-    lower            whether texts are lowered first
+    tokenizer        "words", "space" or "characters", whose vocabulary is that of the training texts; or a file or
+                     folder that `pdl_nlp.tokenizers.read` takes (WordPiece, BPE, SentencePiece). By default that of the
+                     model's `pretrained`, where it has one, else words. Run and bundle keep it
+    lower            whether texts are lowered first; like the next two of words and characters
     min_count        tokens that occur less often in training are unknown
     vocabulary_size  the most tokens, padding and the unknown one among them
-    max_length       tokens of a text that count, from its beginning
+    max_length       tokens of a text that count, from its beginning, special ones included
     label_smoothing  share of the target that is spread evenly over all classes; in training only, as the next two
     class_weights    weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike
     focal_gamma      of the focal loss (Lin et al., arXiv 1708.02002); 0: plain cross-entropy
@@ -59,7 +62,7 @@ class TextClassification(Task):
         *,
         classes: Sequence[str] | None = None,
         several: bool | None = None,
-        tokenizer: Kind = "words",
+        tokenizer: str | Mapping[str, Any] | None = None,
         lower: bool = True,
         min_count: Annotated[int, Range(1)] = 1,
         vocabulary_size: Annotated[int, Range(3)] | None = None,
@@ -70,7 +73,8 @@ class TextClassification(Task):
         mistakes: Annotated[int, Range(0)] = 24,
     ) -> None:
         self.classes, self.several = list(classes or ()), several
-        self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
+        self.kind: Any = tokenizer
+        self.lower, self.min_count, self.vocabulary_size = lower, min_count, vocabulary_size
         self.max_length, self.label_smoothing, self.mistakes = max_length, label_smoothing, mistakes
         self.class_loss = ClassLoss(class_weights, focal_gamma)
         self.of_one_class = class_weights is not None or focal_gamma > 0 or label_smoothing > 0
@@ -110,11 +114,25 @@ class TextClassification(Task):
                 raise DataError("data.train is needed to know the tokens; give it, or use the run that was trained")
             return
         texts = [train[index]["text"] for index in range(len(train))]
-        if "tokens" not in self.vocabularies:
+        self.fit_tokenizer(recipe, texts)
+        lengths = np.diff(self.tokenizer.framed(texts, max_length=self.max_length).starts)
+        self.sizes = bucket_sizes(np.maximum(lengths, 1))
+
+    def fit_tokenizer(self, recipe: Recipe, texts: Sequence[str]) -> None:
+        """Make the tokenizer of training texts, or read it; that of a run is there already."""
+        if "tokens" in self.vocabularies:
+            return
+        begin = recipe.model.get("pretrained")
+        given = self.kind
+        self.kind = "words" if given is None else given
+        if self.kind in KINDS and (given is not None or begin is None):
             counts = counted(texts, self.kind, lower=self.lower)
             self.vocabularies["tokens"] = vocabulary_of(counts, min_count=self.min_count, most=self.vocabulary_size)
-        lengths = np.diff(self.tokenizer.encode_many(texts).starts)
-        self.sizes = bucket_sizes(np.clip(lengths, 1, self.max_length))
+            return
+        made = checkpoints.tokenizer(begin) if given is None else read(given)
+        self.kind, vocabularies, arrays = made.state()
+        self.vocabularies |= vocabularies
+        self.constants |= {f"tokens.{name}": array for name, array in arrays.items()}
 
     def agree(self, datasets: Mapping[str, Any]) -> None:
         """Number the classes of all splits alike; by default as training has them."""
@@ -141,22 +159,47 @@ class TextClassification(Task):
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, once the vocabulary is known."""
-        return tokenizer_of(self.vocabularies["tokens"], self.kind, lower=self.lower)
+        if self.kind in KINDS:
+            return tokenizer_of(self.vocabularies["tokens"], self.kind, lower=self.lower)
+        arrays = {name.removeprefix("tokens."): array for name, array in self.constants.items()}
+        return Tokenizer.of(self.kind, self.vocabularies, arrays)
+
+    @property
+    def unit(self) -> str:
+        """What its tokens are called."""
+        return str(self.kind) if self.kind in KINDS else f"tokens ({self.kind['kind']})"
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
-        return {"vocab_size": len(self.vocabularies["tokens"]), "num_classes": len(self.classes)}
+        """Sizes of vocabulary and answers; those of a pretrained encoder where the recipe leaves them out."""
+        own = {
+            "vocab_size": len(self.vocabularies["tokens"]),
+            "pad": self.tokenizer.pad,
+            "num_classes": len(self.classes),
+        }
+        begin, model = recipe.model.get("pretrained"), recipe.model
+        left_out = [name for name in checkpoints.SIZES if name in model.takes and name not in model]
+        return {**own, **checkpoints.sizes(begin)} if begin is not None and left_out else own
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
             return
         if not isinstance(model, TextModel):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_nlp.TextModel, so it reads no texts")
+        begin = recipe.model.get("pretrained")
         for name, own, given in (
             ("num_classes", len(self.classes), model.num_classes),
             ("vocab_size", len(self.vocabularies["tokens"]), model.vocab_size),
         ):
-            if given != own:
+            # tables of checkpoints may have rows that no token uses
+            if given != own and not (name == "vocab_size" and begin is not None and given > own):
                 raise ConfigError(f"model.{name}={given}, but the data has {own}; correct it, or leave it out")
+        if self.tokenizer.pad != getattr(model, "pad", 0):
+            of = f"{type(model).__name__} takes {getattr(model, 'pad', 0)} for padding"
+            raise ConfigError(f"task.tokenizer: its token for padding has number {self.tokenizer.pad}, {of}")
+        places = getattr(model, "max_length", self.max_length)
+        if self.max_length > places:
+            most = f"the model has vectors for {places} places"
+            raise ConfigError(f"task.max_length={self.max_length}, but {most}; lower it")
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches by length; see `pdl_nlp.classification.loader`."""
@@ -168,7 +211,7 @@ class TextClassification(Task):
         self.net = parts.model
 
     def learned_config(self) -> dict[str, Any]:
-        return {"classes": self.classes, "several": self.several}
+        return {"classes": self.classes, "several": self.several, "tokenizer": self.kind}
 
     # -- data ----------------------------------------------------------------------------------------------------------
     def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
@@ -193,4 +236,6 @@ class TextClassification(Task):
         return TextClassificationReporter(self)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
-        return SmokeTest(settings={"task.min_count": 1})
+        small = {"dim": 32, "layers": 2, "heads": 2, "hidden": 64} if "pretrained" in recipe.model.takes else {}
+        drawn = {"model.pretrained": None, "optim.lr": 2e-3} if small else {}
+        return SmokeTest(settings={"task.min_count": 1, **drawn, **{f"model.{k}": v for k, v in small.items()}})

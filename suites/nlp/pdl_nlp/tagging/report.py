@@ -35,7 +35,7 @@ class TaggingReporter(Reporter):
         made.append(Section(f"Confusions of tags ({evaluation.split})", confusions(details["confusions"], task.tags)))
         if not isinstance(dataset, Tagged):
             return made
-        made.append(Section(f"Tokens of a text ({evaluation.split})", lengths(dataset)))
+        made.append(Section(f"Tokens of a text ({evaluation.split})", lengths(np.diff(dataset.starts), dataset.counts)))
         if wrong := details["mistakes"]:
             how = "Tokens with a wrong tag are red, with the tag found and the right one; others that are tagged green."
             shown = "".join(self._mistake(each, dataset) for each in wrong)

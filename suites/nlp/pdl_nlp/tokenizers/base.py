@@ -146,6 +146,29 @@ class Tokenizer:
             segments.append(np.full(len(parts[-1].ids), segment, np.int32))
         return Encoding(*(np.concatenate(each) for each in zip(*parts, strict=True))), np.concatenate(segments)
 
+    def framed(self, texts: Sequence[str], *, max_length: int | None = None) -> Encodings:
+        """The tokens of each text with the special tokens that belong around it; of longer ones than `max_length`,
+        these included, the end is left out: `encode` for many texts."""
+        made, names = self.encode_many(texts), [token for token, _ in self.single]
+        first = names.index(FIRST)
+        before, after = ([self.number(token) for token in part] for part in (names[:first], names[first + 1 :]))
+        around, counts = len(before) + len(after), np.diff(made.starts)
+        if max_length is not None:
+            counts = np.minimum(counts, cut([max_length], max_length - around, max_length)[0])
+        starts = np.concatenate([[0], np.cumsum(counts + around)])
+        owner = np.repeat(np.arange(len(texts)), counts + around)
+        place = np.arange(starts[-1]) - starts[owner] - len(before)
+        inside = (place >= 0) & (place < counts[owner])
+        at = (made.starts[owner] + place)[inside]
+        ids, offsets = np.zeros(starts[-1], np.int32), np.zeros((starts[-1], 2), np.int32)
+        words = np.full(starts[-1], -1, np.int32)
+        ids[inside], offsets[inside], words[inside] = made.ids[at], made.offsets[at], made.words[at]
+        for number, token in enumerate(before):
+            ids[starts[:-1] + number] = token
+        for number, token in enumerate(reversed(after), 1):
+            ids[starts[1:] - number] = token
+        return Encodings(ids, offsets, words, starts)
+
     def tokenize(self, text: str) -> list[str]:
         """The tokens of a text, without special tokens around them."""
         return [self.tokens[number] for number in self.encode_many([text]).ids.tolist()]
