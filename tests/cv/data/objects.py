@@ -64,10 +64,12 @@ def coco(root: Path) -> None:
 
 
 def coco_official_order(root: Path) -> None:
-    """Keys in the order of COCO's own files, the categories at the end; images in images/train."""
+    """Keys in the order of COCO's own files, the categories at the end; images in images/train, called as on another
+    machine."""
     pictures(root)
     for split in SPLITS:
         page = coco_page(split)
+        page["images"] = [{**each, "file_name": f"/upload/3/{each['file_name']}"} for each in page["images"]]
         order = ("info", "images", "annotations", "categories")
         (root / f"{split}.json").write_text(json.dumps({key: page[key] for key in order}, indent=1))
 
@@ -145,10 +147,11 @@ def _yolo_labels(root: Path, folder: str, *, outlines: bool = False, first: int 
 
 
 def yolo(root: Path) -> None:
-    """images/train, labels/train, data.yaml with a dict of names, as Ultralytics has it."""
+    """images/train, labels/train, data.yaml with a dict of names, as Ultralytics has it; a path of another machine."""
     pictures(root)
     _yolo_labels(root, "labels/{split}")
-    (root / "data.yaml").write_text("path: .\ntrain: images/train\nval: images/val\nnames: {0: cat, 1: dog}\n")
+    paths = "path: .\ntrain: images/train\nval: C:\\pets\\images\\val\n"
+    (root / "data.yaml").write_text(f"{paths}names: {{0: cat, 1: dog}}\n")
 
 
 def roboflow_yolo(root: Path) -> None:
@@ -170,10 +173,10 @@ def yolo_lists(root: Path) -> None:
 
 
 def yolo_bare(root: Path) -> None:
-    """No YAML file: names in classes.txt, labels beside the images."""
+    """No YAML file: names in classes.txt, labels beside the images, as LabelImg writes them."""
     pictures(root, "{split}")
     _yolo_labels(root, "{split}")
-    (root / "classes.txt").write_text("cat\ndog\n")
+    (root / "train/classes.txt").write_text("cat\ndog\n")
 
 
 def labelme(root: Path) -> None:
@@ -204,11 +207,11 @@ def csv(root: Path) -> None:
 
 
 def csv_plain(root: Path) -> None:
-    """No header, and a folder for each split."""
+    """No header, semicolons, and a folder for each split."""
     pictures(root, "{split}")
     for split, names in SPLITS.items():
-        lines = [f"{n}.png,{x1},{y1},{x2},{y2},{k}" for n in names for k, x1, y1, x2, y2 in OBJECTS[n]]
-        lines += [f"{n}.png,,,,," for n in names if not OBJECTS[n]]
+        lines = [f"{n}.png;{x1};{y1};{x2};{y2};{k}" for n in names for k, x1, y1, x2, y2 in OBJECTS[n]]
+        lines += [f"{n}.png;;;;;" for n in names if not OBJECTS[n]]
         (root / split / "_annotations.csv").write_text("\n".join(lines))
 
 

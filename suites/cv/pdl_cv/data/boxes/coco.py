@@ -174,7 +174,18 @@ class _Reader:
         self.images[number] = self.rows.image(self._found(name), self.name, (int(size[0]), int(size[1])))
 
     def _found(self, name: str) -> str:
-        """The path of an image: all lie in the folder where the first one is."""
+        """The path of an image; of one that leads out of the root, which another machine had, the only one of that
+        name."""
+        try:
+            return self._placed(name)
+        except DataFault:
+            found = self.tree.by_stem.get(PurePosixPath(name.replace("\\", "/")).stem, [])
+            if len(found) != 1:
+                raise
+            return found[0]
+
+    def _placed(self, name: str) -> str:
+        """All images lie in the folder where the first one is."""
         if self.folder is None:
             paths = {folder: self.tree.inside(name, folder, self.name) for folder in self._folders(name)}
             self.folder = next((folder for folder, path in paths.items() if (self.tree.root / path).is_file()), None)

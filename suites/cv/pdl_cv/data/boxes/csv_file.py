@@ -4,8 +4,9 @@
     file,x,y,width,height,class         the upper left corner and the sides; also x,y,w,h
     file,nose_x,nose_y,nose_v,...       keypoints; without a box, they span it; without a class there is one, "object"
 
-Without a header the columns are file, x1, y1, x2, y2, class. A line whose box is empty is an image without objects. A
-keypoint's v is 0 where it is not known, 1 where it is hidden, 2 where it is visible; 2 where there is no such column.
+Columns are separated by commas, semicolons or tabs. Without a header they are file, x1, y1, x2, y2, class. A line whose
+box is empty is an image without objects. A keypoint's v is 0 where it is not known, 1 where it is hidden, 2 where it is
+visible; 2 where there is no such column.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def _columns(tree: Tree, name: str) -> dict[str, int]:
     """The columns of a file by their names in lower case; none where it is no such table."""
     try:
         with (tree.root / name).open(encoding="utf-8-sig", newline="") as file:
-            first = next(csv.reader([file.readline(1 << 16)]), [])
+            line = file.readline(1 << 16)
+            first = next(csv.reader([line], delimiter=_separator(line)), [])
     except (OSError, UnicodeDecodeError, csv.Error):
         return {}
     found = {word.strip().lower(): i for i, word in enumerate(first)}
@@ -55,6 +57,11 @@ def _columns(tree: Tree, name: str) -> dict[str, int]:
         return found if _box_columns(found) or _points(found) else {}
     numbers = len(first) == len(PLAIN) and all(_is_number(word) or not word.strip() for word in first[1:5])
     return {word: i for i, word in enumerate(PLAIN)} | {"": -1} if numbers else {}
+
+
+def _separator(line: str) -> str:
+    """What separates the columns of a line."""
+    return max(",;\t", key=line.count)
 
 
 def _is_number(text: str) -> bool:
@@ -117,7 +124,8 @@ class _Reader:
             if self.skeleton not in (None, skeleton):
                 raise fault(self.tree.root / name, "it has other keypoints than the files before it", "use one list")
             self.skeleton = skeleton
-        lines = csv.reader(self.tree.text(name, MAX_BYTES).splitlines())
+        text = self.tree.text(name, MAX_BYTES).splitlines()
+        lines = csv.reader(text, delimiter=_separator(text[0] if text else ""))
         try:
             for words in lines:
                 if lines.line_num == 1 and "" not in columns:

@@ -71,11 +71,13 @@ def _sorted(table: Table, by_name: bool) -> Table:
 
 
 def names_file(tree: Tree) -> list[str] | None:
-    """The class names of a list file at the top, one a line; None where there is none."""
-    for name in NAMES:
-        if name in tree.files:
-            return [line.strip() for line in tree.text(name).splitlines() if line.strip()]
-    return None
+    """The class names of a list file at the top or one folder down (labels/classes.txt, data/obj.names), one a line;
+    None where there is none."""
+    found = [name for name in tree.files if name.count("/") <= 1 and PurePosixPath(name).name in NAMES]
+    if not found:
+        return None
+    first = min(found, key=lambda name: (name.count("/"), NAMES.index(PurePosixPath(name).name), name))
+    return [line.strip() for line in tree.text(first).splitlines() if line.strip()]
 
 
 def _named(tree: Tree, leaves: dict[str, str], name: str) -> str:

@@ -234,11 +234,16 @@ def _skeleton(tree: Tree, file: str, settings: Mapping[str, Any]) -> Skeleton | 
 
 def _entry(tree: Tree, file: str, settings: Mapping[str, Any], entry: str) -> str | None:
     """The file or folder that a path of the YAML file means, below the root. Paths are relative to `path`, to the file,
-    or to a folder beside it (../train/images, as Roboflow writes)."""
+    or to a folder beside it (../train/images, as Roboflow writes); of absolute ones, which another machine had, as much
+    of the end counts as is there."""
     own, base = str(PurePosixPath(file).parent), str(settings.get("path") or "")
     plain = entry.replace("\\", "/")
     climbed = re.sub(r"^(\.\./)+", "", plain)
-    for start, name in ((f"{own}/{base}", plain), (own, plain), ("", plain), (own, climbed), ("", climbed)):
+    tried = [(f"{own}/{base}", plain), (own, plain), ("", plain), (own, climbed), ("", climbed)]
+    if re.match(r"([A-Za-z]:)?/", plain):
+        parts = plain.split("/")
+        tried += [("", "/".join(parts[at:])) for at in range(1, len(parts))]
+    for start, name in tried:
         try:
             path = tree.inside(name, start, file)
         except DataFault:
