@@ -12,6 +12,7 @@ from pdl.tensor import Tensor
 from pdl_nlp.models.base import HUGE, Rate, Width, embedding, real
 
 FACTOR = 1_000_003  # of a token's number in the hash of an n-gram
+UNSEEN = 0.04  # of the vectors of tokens: those of n-grams begin near 0, so that what training has not seen says little
 
 
 class TaggingModel(Module):
@@ -112,6 +113,7 @@ class RNNTagger(TaggingModel):
         self.ngrams, self.buckets = ngrams, buckets
         if ngrams > 1:
             self.gram_embed = embedding(buckets, ngram_dim, sparse=True)
+            self.gram_embed.weight.data *= UNSEEN
             width += ngram_dim * ngrams
         self.rnn = (LSTM if cell == "lstm" else GRU)(
             width, hidden, num_layers=layers, dropout=dropout if layers > 1 else 0.0, bidirectional=True
