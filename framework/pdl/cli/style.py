@@ -80,7 +80,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str =
     texts = [[cell(value, coarse=wide[i]) for i, value in enumerate(row)] for row in rows]
     right = [bool(texts) and all(_is_number(row[i]) for row in texts) for i in range(len(columns))]
     lines = list(columns), *texts
-    widths = [max(len(row[i]) for row in lines) for i in range(len(columns))]
+    widths = [max(_width(row[i]) for row in lines) for i in range(len(columns))]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sum(widths) + 2 * len(widths)
     prose = [any(len(row[i]) > _PROSE and " " in row[i] for row in texts) for i in range(len(columns))]
     out("\n".join([*([title] if title else []), *_laid_out(lines, widths, right, prose, room)]))
@@ -89,8 +89,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str =
 def pairs(items: Iterable[tuple[str, Any]], *, title: str = "") -> None:
     """`name  value` lines; entries whose value is None are left out."""
     known = [(name, cell(value)) for name, value in items if value is not None]
-    width = max((len(name) for name, _ in known), default=0)
-    lines = [f"{name:<{width}}  {value}" for name, value in known]
+    width = max((_width(name) for name, _ in known), default=0)
+    lines = [f"{name}{' ' * (width - _width(name))}  {value}" for name, value in known]
     if sys.stdout.isatty():
         room = shutil.get_terminal_size().columns
         lines = [line if len(line) <= room else "\n".join(_broken(line, room, " " * (width + 2))) for line in lines]
@@ -260,11 +260,18 @@ def _quietly(write: Callable[[], object]) -> None:
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    cells = (
-        text.rjust(width) if number else text.ljust(width)
-        for text, width, number in zip(row, widths, right, strict=True)
-    )
+    gaps = [" " * (width - _width(text)) for text, width in zip(row, widths, strict=True)]
+    cells = (gap + text if number else text + gap for text, gap, number in zip(row, gaps, right, strict=True))
     return "  ".join(cells).rstrip()
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes: letters of East Asia two, marks above others none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "FW") for c in text)
 
 
 _PROSE = 24  # characters: longer cells with spaces may be broken between words
@@ -292,7 +299,7 @@ def _least(column: Sequence[str], prose: bool, width: int) -> int:
     """The characters that a column needs: all of them, or of prose those of the longest word and some more."""
     if not prose:
         return width
-    return min(width, max(_PROSE, *(len(word) for text in column for word in text.split())))
+    return min(width, max(_PROSE, *(_width(word) for text in column for word in text.split())))
 
 
 def _blocks(needed: Sequence[int], room: int) -> list[list[int]]:

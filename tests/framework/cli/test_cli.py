@@ -405,6 +405,12 @@ def test_table_is_plain_when_nobody_looks(capsys: Capture) -> None:
     assert capsys.readouterr().out == "t\nname       n\na     1.5000\nbcd        -\ne          -\n"
 
 
+def test_letters_of_two_columns_are_aligned(capsys: Capture) -> None:
+    style.table(["name", "n"], [["日本", 1.5], ["a\u0308b", 2.5]])
+    style.pairs([("日", "a"), ("bc", "d")])
+    assert capsys.readouterr().out == "name       n\n日本  1.5000\na\u0308b    2.5000\n日  a\nbc  d\n"
+
+
 def test_json_has_no_nan(capsys: Capture) -> None:
     import numpy as np
 
