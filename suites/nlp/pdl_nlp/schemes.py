@@ -16,6 +16,8 @@ Scheme: TypeAlias = Literal["none", "IO", "BIO", "BIOES", "BMES"]
 
 NEVER = -1e30  # the log of probability 0, which files hold
 OUTSIDE, BEGIN, INSIDE, END, SINGLE = range(5)
+CLOSED = np.array([True, False, False, True, True])  # no span goes on behind such a part
+OPENS = np.array([False, True, False, False, True])  # a span begins with it, whatever stands before
 LETTERS = {"O": OUTSIDE, "B": BEGIN, "I": INSIDE, "M": INSIDE, "E": END, "L": END, "S": SINGLE, "U": SINGLE}
 TAG = re.compile(r"([BIMELSU])(?:[-_](.+))?")
 
@@ -68,15 +70,15 @@ class Tags:
         if self.scheme == "none":
             return np.zeros((0, 3), np.int64)
         known = np.append(tags, -1)
-        parts = np.where(known < 0, OUTSIDE, self.parts[known])
-        kinds = np.where(parts == OUTSIDE, -1, self.kind[known])
-        before, before_kind = np.append(OUTSIDE, parts[:-1]), np.append(-1, kinds[:-1])
-        closed = np.isin(before, (OUTSIDE, END, SINGLE))
-        new = np.isin(parts, (BEGIN, SINGLE)) | closed | (kinds != before_kind)
-        begins = np.flatnonzero((parts != OUTSIDE) & new)
-        ends = np.flatnonzero(
-            (before != OUTSIDE) & (np.isin(parts, (OUTSIDE, BEGIN, SINGLE)) | closed | (kinds != before_kind))
-        )
+        inside = known >= 0
+        parts = np.where(inside, self.parts[known], OUTSIDE)
+        kinds = np.where(inside, self.kind[known], -1)
+        before, change = np.empty_like(parts), np.empty(len(parts), bool)
+        before[0], before[1:] = OUTSIDE, parts[:-1]
+        change[0], change[1:] = True, kinds[1:] != kinds[:-1]
+        change |= CLOSED[before]
+        begins = np.flatnonzero((parts != OUTSIDE) & (change | OPENS[parts]))
+        ends = np.flatnonzero((before != OUTSIDE) & (change | OPENS[parts] | (parts == OUTSIDE)))
         return np.stack([begins, ends, kinds[begins]], axis=1)
 
 
