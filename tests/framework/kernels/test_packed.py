@@ -107,6 +107,33 @@ def test_taps(case: tuple[Any, ...], dtype: Any, how: dict[str, Any]) -> None:
     compare("taps", dtype, *case, how)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16], ids=["f32", "f64", "bf16"])
+@pytest.mark.parametrize("rows", [1, 2, 30])
+def test_every_tail_of_columns(rows: int, dtype: Any) -> None:
+    """Whole registers of columns and a part of one give what a product with more columns does, to the bit where rows
+    are not few."""
+    rng = np.random.default_rng(rows)
+    shapes = (rows, 1, 1, 1, 41), (41, 70), (70,), (70,)
+    x, w, b, more = (rng.standard_normal(shape).astype(np.float32).astype(dtype) for shape in shapes)
+
+    def product(columns: int) -> Any:
+        shape, y = (1, 1, 1, 41, columns), np.full((rows, 1, 1, 1, columns), 7, dtype)
+        to = np.empty(packed.size("rows", shape, dtype), dtype)
+        packed.pack("rows", to, np.ascontiguousarray(w[:, :columns]).reshape(shape))
+        how = {"activation": "clip", "parameters": (-4.0, 4.0), "residual": np.tile(more[:columns], (rows, 1, 1, 1, 1))}
+        packed.forward("rows", y, x, to, shape, b[:columns], ONE, (0, 0, 0), ONE, **how)
+        return y.reshape(rows, columns).astype(float)
+
+    whole = product(70)
+    expected = np.clip(
+        x.reshape(rows, 41).astype(float) @ w.astype(float) + b.astype(float) + more.astype(float), -4, 4
+    )
+    np.testing.assert_allclose(whole, expected, rtol=0, atol=TOLERANCE[dtype] * 4)
+    for columns in range(1, 70):
+        tolerance = 0 if rows > 2 else TOLERANCE[dtype] * 4
+        np.testing.assert_allclose(product(columns), whole[:, :columns], rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize("columns", [3, 8, 16, 37])
 @pytest.mark.parametrize("rows", [1, 5, 40])
 def test_hard_swish_of_infinities(rows: int, columns: int) -> None:

@@ -210,6 +210,16 @@ inline __attribute__((always_inline)) void copy_columns(R* to, const R* from, in
 // stands there.
 template <class T, bool kColumns>
 inline void tile_kernel(int rows, int columns, Tile<T> t) {
+  constexpr int wide = kLanes<Real<T>>, narrow = kNarrowBytes / sizeof(Real<T>);
+  if (narrow < wide && columns > wide && columns <= wide + narrow && t.batch == 1) {  // a register and half of one, instead of two
+    tile_kernel<T, kColumns>(rows, wide, t);
+    const T* b = t.b[0] + wide * kUnit<T>;
+    t.b = &b, t.c += wide;
+    if (t.bias != nullptr) t.bias += wide;
+    if (t.rounded != nullptr) t.rounded += wide;
+    if (t.residual != nullptr) t.residual += wide;
+    return tile_kernel<T, kColumns>(rows, columns - wide, t);
+  }
   const MicroKernel<T> run = micro_kernel_for<T, kColumns>(rows, columns);
   const int width = panel_width<T>(columns);
   if (Edge<Real<T>, PDL_VECTOR_BYTES>::kMasked || columns == width) return run(t, columns);
