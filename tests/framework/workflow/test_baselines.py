@@ -47,7 +47,7 @@ def test_from_training_to_report(calls: Any, capsys: pytest.CaptureFixture[str])
     assert data["baselines"]["nothing"] == {"val/loss": 2.5, "val/other": None}
     result = Result.load(Path("run/result.json"))
     ours = f"{result.metrics['val/loss']:.4f}"
-    rows = [["val/loss", ours, "0.7500", "2.5000"], ["val/other", "-", "-", "nan"]]
+    rows = [["val/loss", ours, "0.7500", "2.5000"], ["val/other", "-", "-", "-"]]
     assert [line.split() for line in table[1:]] == rows
     page = Path("run/report.html").read_text()
     assert page.index("<h2>Curves</h2>") < page.index("<h2>Result</h2>") < page.index("<h2>Baselines</h2>")
