@@ -50,6 +50,23 @@ def test_it_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["check", "-c", str(recipe)]) == 0
 
 
+def test_a_wrong_annotation_of_many_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects.yolo(tmp_path)
+    (tmp_path / "labels/train/1.txt").write_text("0 0.5 0.5 0.1")
+    assert main(["init", "cv.detection", "--data", str(tmp_path), "--out", str(tmp_path / "r.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert "2 images of train, 1 images of val" in said
+    assert "1 annotation is wrong and not counted (pdl check lists all): " in said
+    assert "1.txt:1: 3 numbers after the class" in said
+
+
+def test_a_class_s_name_stays_in_the_comment(tmp_path: Path) -> None:
+    objects.yolo(tmp_path)
+    file = tmp_path / "data.yaml"
+    file.write_text(file.read_text().replace("cat", '"cat\\nmodel: dog"'))
+    assert "cat model: dog 2" in init("cv.detection", data=tmp_path, out=tmp_path / "r.yaml").read_text()
+
+
 def test_with_the_weights_of_imagenet_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objects.yolo(tmp_path)
     texts = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,11 @@ class Survey:
         more = f", and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         size = round(self.span * max(self.height, self.width))
         yield f"{counts.sum()} objects, mostly about {size} pixels a side: {', '.join(named[:SHOWN])}{more}."
+        faults = chain.from_iterable(part.faults for part in self.parts.values())
+        wrong = list(dict.fromkeys(str(each) for each in faults if each.severity == "error"))
+        if wrong:
+            count = f"{len(wrong)} annotation{'s are' if len(wrong) > 1 else ' is'} wrong"
+            yield f"{count} and not counted (pdl check lists all): {wrong[0]}"
 
     def lines(self, options: str = "") -> Iterator[str]:
         """The lines of a recipe's data section that name the splits; `options` are further arguments."""
@@ -64,12 +70,12 @@ class Survey:
 
 
 def survey(data: Path, *, masks: bool = False, keypoints: bool = False) -> Survey:
-    """Look at a data set; splits that are there are used as they are, others cut by ratio. DataError where it cannot be
-    used, or has no objects."""
-    form, splits = layout(Tree(data), keypoints=keypoints)
+    """Look at a data set; splits that are there are used as they are, others cut by ratio. Images that are annotated
+    wrongly are left out. DataError where it cannot be used, or has no objects."""
+    form, splits = layout(Tree(data, "skip"), keypoints=keypoints)
     ratios = _ratios(set(splits))
     names = [name for name in ("train", "val", "test") if name in ratios or name in splits]
-    options: dict[str, Any] = {"format": form, "masks": masks, "keypoints": keypoints}
+    options: dict[str, Any] = {"format": form, "masks": masks, "keypoints": keypoints, "on_error": "skip"}
     parts = {name: DetectionFolder(data, split=name, ratios=ratios if name in ratios else None, **options)
              for name in names}  # fmt: skip
     train = parts["train"]

@@ -81,7 +81,7 @@ def recipe(
     training ends when about `seen` images were seen."""
     epochs = int(np.clip(round(seen / len(found.train)), *EPOCHS))
     lines = [
-        *(f"# {line}" for line in (*found.found(), why)),
+        *(f"# {' '.join(line.split())}" for line in (*found.found(), why)),  # names of classes may have line breaks
         "defaults:",
         f"  - /cv/{task}",
         "  - _self_",
