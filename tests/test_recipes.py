@@ -34,6 +34,7 @@ QUICK = {
     "pdl_graph.NodeClassification": ("graph/cora_gcn", "graph/cora_rgcn"),
     "pdl_graph.NodeEmbedding": ("graph/blogcatalog_node2vec",),
     "pdl_graph.SubgraphLinks": ("graph/ns_seal",),
+    "pdl_nlp.Embedding": ("nlp/sts_b_zh_embedding",),
     "pdl_nlp.Tagging": ("nlp/people_daily_lac", "nlp/ud_ewt_bilstm"),
     "pdl_nlp.TextClassification": ("nlp/chnsenticorp_bow", "nlp/sst2_encoder", "nlp/sst2_textcnn"),
     "pdl_quantum.AdaptVQE": ("quantum/lih_adapt_vqe",),
@@ -177,6 +178,7 @@ GIVEN = {
     "nlp/resume_bilstm_crf",
     "nlp/snips_bilstm_crf",
     "nlp/sst2_textcnn",
+    "nlp/sts_b_zh_embedding",
     "nlp/ud_ewt_bilstm",
 }
 #: a list of the reader's own images, a file of the reader's own texts

@@ -1,5 +1,6 @@
 """What `pdl_nlp` exports: tasks and models, by which recipes name them."""
 
 from pdl_nlp.classification import TextClassification
+from pdl_nlp.embedding import Embedding
 from pdl_nlp.models import *
 from pdl_nlp.tagging import Tagging

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from pdl.dtype import Array
+from pdl.errors import ConfigError
+from pdl.nn import Module
 from pdl.vocabulary import Vocabulary
-from pdl_nlp.tokenizers import BERT, Characters, Tokenizer, Words
+from pdl_nlp import checkpoints
+from pdl_nlp.tokenizers import BERT, Characters, Tokenizer, Words, read
 from pdl_nlp.tokenizers.words import SPLITS
+
+if TYPE_CHECKING:
+    from pdl.train import Recipe
 
 Kind: TypeAlias = Literal["words", "space", "characters"]
 KINDS: tuple[Kind, ...] = ("words", "space", "characters")
@@ -52,3 +60,77 @@ def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
     """The share of the tokens of texts that the vocabulary lacks."""
     ids = tokenizer.encode_many(texts).ids
     return float((ids == tokenizer.unknown).mean()) if len(ids) else 0.0
+
+
+class WithTokenizer:
+    """What tasks on texts share: a tokenizer made of training texts, read from a file, or that of a checkpoint that the
+    model begins with; and what it says of the model.
+
+    kind   one of `KINDS`, a path, the settings of a tokenizer that a run keeps; None: that of the checkpoint, or words
+    """
+
+    kind: Any
+    lower: bool
+    min_count: int
+    vocabulary_size: int | None
+    max_length: int
+    vocabularies: dict[str, Vocabulary]
+    constants: dict[str, Array]
+
+    def fit_tokenizer(self, recipe: Recipe, texts: Sequence[str]) -> None:
+        """Make the tokenizer of training texts, or read it; that of a run is there already."""
+        if "tokens" in self.vocabularies:
+            return
+        begin = recipe.model.get("pretrained")
+        given = self.kind
+        self.kind = "words" if given is None else given
+        if self.kind in KINDS and (given is not None or begin is None):
+            counts = counted(texts, self.kind, lower=self.lower)
+            self.vocabularies["tokens"] = vocabulary_of(counts, min_count=self.min_count, most=self.vocabulary_size)
+            return
+        made = checkpoints.tokenizer(begin) if given is None else read(given)
+        self.kind, vocabularies, arrays = made.state()
+        self.vocabularies |= vocabularies
+        self.constants |= {f"tokens.{name}": array for name, array in arrays.items()}
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, once the vocabulary is known."""
+        if self.kind in KINDS:
+            return tokenizer_of(self.vocabularies["tokens"], self.kind, lower=self.lower)
+        arrays = {name.removeprefix("tokens."): array for name, array in self.constants.items()}
+        return Tokenizer.of(self.kind, self.vocabularies, arrays)
+
+    @property
+    def unit(self) -> str:
+        """What its tokens are called."""
+        return str(self.kind) if self.kind in KINDS else f"tokens ({self.kind['kind']})"
+
+    def token_facts(self, recipe: Recipe) -> dict[str, Any]:
+        """The number of tokens and that of padding; sizes of a pretrained encoder where the recipe leaves them out."""
+        own = {"vocab_size": len(self.vocabularies["tokens"]), "pad": self.tokenizer.pad}
+        begin, model = recipe.model.get("pretrained"), recipe.model
+        left_out = [name for name in checkpoints.SIZES if name in model.takes and name not in model]
+        return {**own, **checkpoints.sizes(begin)} if begin is not None and left_out else own
+
+    def check_reader(self, model: Module, recipe: Recipe) -> None:
+        """ConfigError where the model does not take these tokens."""
+        own, given = len(self.vocabularies["tokens"]), int(getattr(model, "vocab_size"))  # noqa: B009
+        # tables of checkpoints may have rows that no token uses
+        if given < own or (given > own and recipe.model.get("pretrained") is None):
+            raise ConfigError(f"model.vocab_size={given}, but the data has {own}; correct it, or leave it out")
+        if self.tokenizer.pad != getattr(model, "pad", 0):
+            of = f"{type(model).__name__} takes {getattr(model, 'pad', 0)} for padding"
+            raise ConfigError(f"task.tokenizer: its token for padding has number {self.tokenizer.pad}, {of}")
+        places = getattr(model, "max_length", self.max_length)
+        if self.max_length > places:
+            most = f"the model has vectors for {places} places"
+            raise ConfigError(f"task.max_length={self.max_length}, but {most}; lower it")
+
+
+def small_encoder(recipe: Recipe) -> dict[str, Any]:
+    """Settings of a self-test: a small encoder with random weights, where the model is an encoder."""
+    if "pretrained" not in recipe.model.takes:
+        return {}
+    small = {"dim": 32, "layers": 2, "heads": 2, "hidden": 64, "pretrained": None}
+    return {f"model.{name}": value for name, value in small.items()}

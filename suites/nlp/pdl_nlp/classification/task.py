@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +19,6 @@ from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
 from pdl.train.deployed import Deployed
 from pdl.train.metrics import Mistakes, class_metrics
 from pdl.train.parts import SmokeTest
-from pdl_nlp import checkpoints
 from pdl_nlp.classification.baselines import baselines
 from pdl_nlp.classification.check import check
 from pdl_nlp.classification.deploy import TextClassificationDeployer
@@ -29,13 +27,12 @@ from pdl_nlp.classification.metrics import WrongSets, label_metrics
 from pdl_nlp.classification.report import TextClassificationReporter
 from pdl_nlp.data.base import bind, several
 from pdl_nlp.data.text_folder import split_folder
-from pdl_nlp.fitting import KINDS, counted, tokenizer_of, vocabulary_of
+from pdl_nlp.fitting import WithTokenizer, small_encoder
 from pdl_nlp.models.base import TextModel
 from pdl_nlp.text_loader import loader_of
-from pdl_nlp.tokenizers import Tokenizer, read
 
 
-class TextClassification(Task):
+class TextClassification(WithTokenizer, Task):
     """One class for each text, by cross-entropy; or, where the data has several for a text, each label by itself, by
     binary cross-entropy.
 
@@ -73,8 +70,7 @@ class TextClassification(Task):
         mistakes: Annotated[int, Range(0)] = 24,
     ) -> None:
         self.classes, self.several = list(classes or ()), several
-        self.kind: Any = tokenizer
-        self.lower, self.min_count, self.vocabulary_size = lower, min_count, vocabulary_size
+        self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.max_length, self.label_smoothing, self.mistakes = max_length, label_smoothing, mistakes
         self.class_loss = ClassLoss(class_weights, focal_gamma)
         self.of_one_class = class_weights is not None or focal_gamma > 0 or label_smoothing > 0
@@ -118,22 +114,6 @@ class TextClassification(Task):
         lengths = np.diff(self.tokenizer.framed(texts, max_length=self.max_length).starts)
         self.sizes = bucket_sizes(np.maximum(lengths, 1))
 
-    def fit_tokenizer(self, recipe: Recipe, texts: Sequence[str]) -> None:
-        """Make the tokenizer of training texts, or read it; that of a run is there already."""
-        if "tokens" in self.vocabularies:
-            return
-        begin = recipe.model.get("pretrained")
-        given = self.kind
-        self.kind = "words" if given is None else given
-        if self.kind in KINDS and (given is not None or begin is None):
-            counts = counted(texts, self.kind, lower=self.lower)
-            self.vocabularies["tokens"] = vocabulary_of(counts, min_count=self.min_count, most=self.vocabulary_size)
-            return
-        made = checkpoints.tokenizer(begin) if given is None else read(given)
-        self.kind, vocabularies, arrays = made.state()
-        self.vocabularies |= vocabularies
-        self.constants |= {f"tokens.{name}": array for name, array in arrays.items()}
-
     def agree(self, datasets: Mapping[str, Any]) -> None:
         """Number the classes of all splits alike; by default as training has them."""
         first = datasets.get("train", next(iter(datasets.values())))
@@ -156,50 +136,20 @@ class TextClassification(Task):
         if not self.several:
             self.class_loss.fit(self.classes, datasets)
 
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer, once the vocabulary is known."""
-        if self.kind in KINDS:
-            return tokenizer_of(self.vocabularies["tokens"], self.kind, lower=self.lower)
-        arrays = {name.removeprefix("tokens."): array for name, array in self.constants.items()}
-        return Tokenizer.of(self.kind, self.vocabularies, arrays)
-
-    @property
-    def unit(self) -> str:
-        """What its tokens are called."""
-        return str(self.kind) if self.kind in KINDS else f"tokens ({self.kind['kind']})"
-
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
         """Sizes of vocabulary and answers; those of a pretrained encoder where the recipe leaves them out."""
-        own = {
-            "vocab_size": len(self.vocabularies["tokens"]),
-            "pad": self.tokenizer.pad,
-            "num_classes": len(self.classes),
-        }
-        begin, model = recipe.model.get("pretrained"), recipe.model
-        left_out = [name for name in checkpoints.SIZES if name in model.takes and name not in model]
-        return {**own, **checkpoints.sizes(begin)} if begin is not None and left_out else own
+        return {**self.token_facts(recipe), "num_classes": len(self.classes)}
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
             return
         if not isinstance(model, TextModel):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_nlp.TextModel, so it reads no texts")
-        begin = recipe.model.get("pretrained")
-        for name, own, given in (
-            ("num_classes", len(self.classes), model.num_classes),
-            ("vocab_size", len(self.vocabularies["tokens"]), model.vocab_size),
-        ):
-            # tables of checkpoints may have rows that no token uses
-            if given != own and not (name == "vocab_size" and begin is not None and given > own):
-                raise ConfigError(f"model.{name}={given}, but the data has {own}; correct it, or leave it out")
-        if self.tokenizer.pad != getattr(model, "pad", 0):
-            of = f"{type(model).__name__} takes {getattr(model, 'pad', 0)} for padding"
-            raise ConfigError(f"task.tokenizer: its token for padding has number {self.tokenizer.pad}, {of}")
-        places = getattr(model, "max_length", self.max_length)
-        if self.max_length > places:
-            most = f"the model has vectors for {places} places"
-            raise ConfigError(f"task.max_length={self.max_length}, but {most}; lower it")
+        if model.num_classes != (own := len(self.classes)):
+            raise ConfigError(
+                f"model.num_classes={model.num_classes}, but the data has {own}; correct it, or leave it out"
+            )
+        self.check_reader(model, recipe)
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches by length; see `pdl_nlp.classification.loader`."""
@@ -236,6 +186,5 @@ class TextClassification(Task):
         return TextClassificationReporter(self)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
-        small = {"dim": 32, "layers": 2, "heads": 2, "hidden": 64} if "pretrained" in recipe.model.takes else {}
-        drawn = {"model.pretrained": None, "optim.lr": 2e-3} if small else {}
-        return SmokeTest(settings={"task.min_count": 1, **drawn, **{f"model.{k}": v for k, v in small.items()}})
+        small = small_encoder(recipe)
+        return SmokeTest(settings={"task.min_count": 1, **small, **({"optim.lr": 2e-3} if small else {})})
