@@ -130,7 +130,7 @@ def main() -> None:
     if args.side:
         call = (ours if args.side in OURS else peers)(args.side, args)
         np.save(args.out, call())
-        return serve(call, {}, "cpu")
+        return serve(call, {"texts": args.count}, "cpu")
     work = Path(tempfile.mkdtemp())
     base = [__file__, str(args.texts), "--folder", str(args.folder), f"--count={args.count}", f"--batch={args.batch}"]
     commands = {

@@ -31,8 +31,8 @@ def baselines(task: Embedding, datasets: Mapping[str, Any], split: str) -> dict[
 
 def products(a: Sparse, b: Sparse) -> Array:
     """sum_c a[i, c] b[i, c] of two matrices of one shape: float [rows]."""
-    keys = [each.rows.astype(np.int64) * each.shape[1] + each.columns for each in (a, b)]
-    _, left, right = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    mine, theirs = (each.rows.astype(np.int64) * each.shape[1] + each.columns for each in (a, b))
+    _, left, right = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
     return np.bincount(a.rows[left], a.values[left] * b.values[right], minlength=a.shape[0])
 
 
