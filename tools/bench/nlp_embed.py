@@ -57,6 +57,7 @@ def ours(side: str, args: argparse.Namespace) -> Embed:
 
 def peers(side: str, args: argparse.Namespace) -> Embed:
     """ONNX Runtime and PyTorch."""
+    sys.path.remove(str(Path(__file__).resolve().parent))  # where tokenizers.py is not HF's
     import torch
     from transformers import AutoModel, AutoTokenizer
 
