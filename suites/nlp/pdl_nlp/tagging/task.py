@@ -204,7 +204,7 @@ class Tagging(Task):
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check(self, recipe, progress)
 
-    def data_at(self, path: Path) -> dict[str, Any]:
+    def data_at(self, path: Path, split: str) -> dict[str, Any]:
         """A file of columns, or of word/TAG where words are to be found."""
         form = {"form": "words"} if self.segment is not None else {}
         return {"_target_": "pdl_nlp.data.TaggedFile", "path": str(path), **form}
