@@ -34,8 +34,9 @@ from pdl.workflow.selftest.tiny import Cut, Skipped, cut_down
 INPUTS = 8
 ALL = 1_000_000  # answers asked of an input: every class
 METRIC_TOLERANCE = 1e-4
-#: the same of a metric that is no loss: ranks and classes jump where scores are nearly equal, as after a few steps
-JUMP = 0.02
+#: the same of a metric that is no loss: ranks and classes jump where scores are nearly equal, as after a few steps; one
+#: answer of thirty may
+JUMP = 0.035
 
 
 @dataclass
