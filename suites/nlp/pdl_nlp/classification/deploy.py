@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from pdl.dims import Dim
 from pdl.dtype import int64
@@ -16,20 +11,21 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
-from pdl.train import Deployer
 from pdl_nlp.classification.loader import Tokens
 from pdl_nlp.steps.tokens import held
+from pdl_nlp.text_deployer import TextDeployer
 
 if TYPE_CHECKING:
     from pdl_nlp.classification.task import TextClassification
 
-SAMPLES, SHOWN, LETTERS = 8, 5, 60
+SHOWN = 5
 
 
-class TextClassificationDeployer(Deployer):
+class TextClassificationDeployer(TextDeployer):
     """Logits of texts [N, T] of any length; the five best classes afterwards, or all labels from 0.5 on."""
 
     task: TextClassification
+    numbers = Tokens
 
     def deployment(self, model: Module, dataset: Any = None) -> Deployment:
         task = self.task
@@ -45,7 +41,7 @@ class TextClassificationDeployer(Deployer):
             outputs=("logits",),
             pre={"tokens": [tokens]},
             post={"logits": post},
-            samples=samples(task, dataset),
+            samples=self.samples(dataset),
             labels=task.classes,
             vocabularies=vocabularies,
             constants=constants,
@@ -64,21 +60,3 @@ class TextClassificationDeployer(Deployer):
             'or `pdl predict model.pdl "some text"`; `pdl predict model.pdl texts.csv --out answers.csv` for a file.',
             data=self.learned_from,
         )
-
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        """The beginning of a text of the test data."""
-        split = next(each for each in ("test", "val", "train") if each in loaders)
-        text = " ".join(loaders[split].dataset.dataset[0]["text"][:LETTERS].split())
-        return shlex.quote(text or "some text")
-
-
-def samples(task: TextClassification, dataset: Any) -> list[str]:
-    """A few texts of the data, spread over it; made up of tokens where there is none."""
-    source = dataset.dataset if isinstance(dataset, Tokens) else dataset
-    if source is None or not len(source):
-        special = set(task.tokenizer.special.values())
-        rng, names = np.random.default_rng(0), [name for name in task.tokenizer.tokens if name not in special] or ["?"]
-        return [task.tokenizer.joined(rng.choice(names, length).tolist()) for length in (1, 2, 5, 12)]
-    count = min(SAMPLES, len(source))
-    texts = [source[int(row)]["text"] for row in np.arange(count) * len(source) // count]
-    return [text for text in texts if task.tokenizer.tokenize(text)]

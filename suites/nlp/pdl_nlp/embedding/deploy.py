@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from pdl.dims import Dim
 from pdl.dtype import int64
@@ -15,20 +10,19 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
-from pdl.train import Deployer
 from pdl_nlp.embedding.loader import Pairs
 from pdl_nlp.steps.tokens import held
+from pdl_nlp.text_deployer import TextDeployer
 
 if TYPE_CHECKING:
     from pdl_nlp.embedding.task import Embedding
 
-SAMPLES, LETTERS = 8, 60
 
-
-class EmbeddingDeployer(Deployer):
+class EmbeddingDeployer(TextDeployer):
     """Vectors of texts [N, T] of any length."""
 
     task: Embedding
+    numbers = Pairs
 
     def deployment(self, model: Module, dataset: Any = None) -> Deployment:
         task = self.task
@@ -39,7 +33,7 @@ class EmbeddingDeployer(Deployer):
             outputs=("vector",),
             pre={"tokens": [{"step": "tokens", **settings, "max_length": task.max_length}]},
             post={"vector": [{"step": "text_vector"}]},
-            samples=samples(task, dataset),
+            samples=self.samples(dataset),
             vocabularies=vocabularies,
             constants=constants,
             about={**self.recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
@@ -56,21 +50,3 @@ class EmbeddingDeployer(Deployer):
             'or `pdl predict model.pdl "some text" --search FILE` for the nearest lines of a file.',
             data=self.learned_from,
         )
-
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        """The beginning of a text of the test data."""
-        split = next(each for each in ("test", "val", "train") if each in loaders)
-        text = " ".join(loaders[split].dataset.dataset[0]["text"][:LETTERS].split())
-        return shlex.quote(text or "some text")
-
-
-def samples(task: Embedding, dataset: Any) -> list[str]:
-    """A few texts of the data, spread over it; made up of tokens where there is none."""
-    source = dataset.dataset if isinstance(dataset, Pairs) else dataset
-    if source is None or not len(source):
-        special = set(task.tokenizer.special.values())
-        rng, names = np.random.default_rng(0), [name for name in task.tokenizer.tokens if name not in special] or ["?"]
-        return [task.tokenizer.joined(rng.choice(names, length).tolist()) for length in (1, 2, 5, 12)]
-    count = min(SAMPLES, len(source))
-    texts = [source[int(row)]["text"] for row in np.arange(count) * len(source) // count]
-    return [text for text in texts if task.tokenizer.tokenize(text)]

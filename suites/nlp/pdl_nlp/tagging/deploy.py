@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import pdl
+from pdl.data import Sample
 from pdl.dims import Dim
 from pdl.dtype import int64
 from pdl.errors import listed
@@ -18,15 +14,13 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
 from pdl.tensor import Tensor
-from pdl.train import Deployer
 from pdl_nlp.models.base import real
 from pdl_nlp.steps.tokens import held
 from pdl_nlp.tagging.loader import Tagged
+from pdl_nlp.text_deployer import TextDeployer
 
 if TYPE_CHECKING:
     from pdl_nlp.tagging.task import Tagging
-
-SAMPLES, LETTERS = 8, 60
 
 
 class Decoded(Module):
@@ -42,10 +36,11 @@ class Decoded(Module):
         return made
 
 
-class TaggingDeployer(Deployer):
+class TaggingDeployer(TextDeployer):
     """Tags of texts [N, T] of any length, decoded in the program; as pieces of the text afterwards."""
 
     task: Tagging
+    numbers = Tagged
 
     def deployment(self, model: Module, dataset: Any = None) -> Deployment:
         task = self.task
@@ -63,7 +58,7 @@ class TaggingDeployer(Deployer):
             outputs=("tags",),
             pre=pre,
             post={"tags": [{"step": "spans", "scheme": task.tags.scheme}]},
-            samples=samples(task, dataset),
+            samples=self.samples(dataset),
             labels=task.classes,
             vocabularies=vocabularies,
             constants=constants,
@@ -91,18 +86,5 @@ class TaggingDeployer(Deployer):
             data=self.learned_from,
         )
 
-    def example(self, loaders: Mapping[str, Any], folder: Path) -> str:
-        """The beginning of a text of the test data."""
-        split = next(each for each in ("test", "val", "train") if each in loaders)
-        return shlex.quote(self.task.text_of(loaders[split].dataset.dataset[0])[:LETTERS] or "some text")
-
-
-def samples(task: Tagging, dataset: Any) -> list[str]:
-    """A few texts of the data, spread over it; made up of tokens where there is none."""
-    source = dataset.dataset if isinstance(dataset, Tagged) else dataset
-    if source is None or not len(source):
-        rng, names = np.random.default_rng(0), task.tokenizer.tokens[2:] or ["?"]
-        return [task.tokenizer.joined(rng.choice(names, length).tolist()) for length in (1, 2, 5, 12)]
-    count = min(SAMPLES, len(source))
-    texts = [task.text_of(source[int(row)]) for row in np.arange(count) * len(source) // count]
-    return [text for text in texts if task.tokenizer.tokenize(text)]
+    def text_of(self, sample: Sample) -> str:
+        return self.task.text_of(sample)
