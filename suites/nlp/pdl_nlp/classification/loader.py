@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pdl.data import Batch, Dataset, Sample, bucket_sizes
+from pdl.data import Batch
+from pdl_nlp.text_loader import ByLength
 from pdl_nlp.tokenizers import Tokenizer
 
 
-class Tokens(Dataset):
+class Tokens(ByLength):
     """The texts of a data set as numbers: sample i is {"tokens": int64 [T], "label"}; batches are as long as the next
     of `sizes`, padding behind the last token. All texts are tokenised once, at first.
 
@@ -28,15 +29,7 @@ class Tokens(Dataset):
         self.targets = np.array([sample["label"] for sample in samples])
         self.counts = np.diff(made.starts)
         self.whole = np.diff(tokenizer.framed(texts).starts)
-        self.lengths = np.maximum(self.counts, 1)
-        own = bucket_sizes(self.lengths) if sizes is None else [size for size in sizes if size < max_length]
-        self.sizes = np.array(own if sizes is None else [*own, max_length])
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, index: int) -> Sample:
-        return {name: values[0] for name, values in self.get_batch(np.array([index])).items()}
+        self._measure(self.counts, max_length, sizes)
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -44,11 +37,5 @@ class Tokens(Dataset):
 
     def get_batch(self, indices: np.ndarray) -> Batch:
         """{"tokens" int64 [N, T], "label" int64 [N] or float32 [N, C]}."""
-        places = np.arange(self.sizes[np.searchsorted(self.sizes, self.lengths[indices].max())])
-        inside = places < self.counts[indices][:, None]
-        at = np.where(inside, self.starts[indices][:, None] + places, -1)
+        at = self._at(indices, self.starts, self.counts)
         return {"tokens": self.ids[at], "label": self.targets[indices]}
-
-    def path_of(self, index: int) -> str | None:
-        found: str | None = self.dataset.path_of(index)
-        return found

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pdl.data import Batch, Dataset, Sample, bucket_sizes
+from pdl.data import Batch
 from pdl.data.faults import fault
 from pdl.dtype import Array
 from pdl.errors import DataError
+from pdl_nlp.text_loader import ByLength
 from pdl_nlp.tokenizers import Tokenizer
 
 
-class Pairs(Dataset):
+class Pairs(ByLength):
     """Pairs of texts as numbers: sample i is {"tokens" int64 [T], "pair" int64 [T], "score" float32}; both as long as
     the next of `sizes`, padding behind the last token.
 
@@ -41,28 +42,16 @@ class Pairs(Dataset):
             made = tokenizer.framed([column[row] for row in self.kept.tolist()], max_length=max_length)
             self.sides.append((np.append(made.ids, self.pad).astype(np.int64), made.starts))
         self.counts = np.stack([np.diff(starts) for _, starts in self.sides])
-        self.lengths = np.maximum(self.counts.max(axis=0), 1)
-        own = bucket_sizes(self.lengths) if sizes is None else [size for size in sizes if size < max_length]
-        self.sizes = np.array(own if sizes is None else [*own, max_length])
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, index: int) -> Sample:
-        return {name: values[0] for name, values in self.get_batch(np.array([index])).items()}
+        self._measure(self.counts.max(axis=0), max_length, sizes)
 
     def get_batch(self, indices: np.ndarray) -> Batch:
         """{"tokens", "pair" int64 [N, T], "score" float32 [N]}."""
-        places = np.arange(self.sizes[np.searchsorted(self.sizes, self.lengths[indices].max())])
-        found = []
-        for (ids, starts), counts in zip(self.sides, self.counts, strict=True):
-            inside = places < counts[indices][:, None]
-            found.append(ids[np.where(inside, starts[indices][:, None] + places, -1)])
+        sides = zip(self.sides, self.counts, strict=True)
+        found = [ids[self._at(indices, starts, counts)] for (ids, starts), counts in sides]
         return {"tokens": found[0], "pair": found[1], "score": self.scores[indices]}
 
     def path_of(self, index: int) -> str | None:
-        found: str | None = self.dataset.path_of(int(self.kept[index]))
-        return found
+        return super().path_of(int(self.kept[index]))
 
 
 def columns(dataset: Any) -> tuple[list[str], list[str], Array]:

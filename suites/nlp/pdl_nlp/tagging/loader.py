@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pdl.data import Batch, Dataset, Sample, bucket_sizes
+from pdl.data import Batch, Sample
 from pdl.errors import DataError
 from pdl.vocabulary import Vocabulary
 from pdl_nlp.schemes import Scheme, segmented
 from pdl_nlp.steps.letters import Letters
+from pdl_nlp.text_loader import ByLength
 
 UNKNOWN = 1  # the number of a token that the vocabulary lacks
 
@@ -25,7 +26,7 @@ def pieces(sample: Sample, classes: Sequence[str], segment: Scheme | None) -> tu
     return list("".join(words)), segmented([len(word) for word in words], names, segment)
 
 
-class Tagged(Dataset):
+class Tagged(ByLength):
     """The sentences of a data set as numbers: sample i is {"tokens": int64 [T], "tags": int64 [T], -1 behind the last
     one, "length": int64} and, with `letters`, "letters" int64 [T, L]; batches are as long as the next of `sizes`.
 
@@ -70,27 +71,13 @@ class Tagged(Dataset):
         if letters is not None:
             self.letters = np.concatenate([letters.encode(found), np.zeros((1, letters.width), np.int64)])
         self.counts = np.minimum(np.diff(self.starts), max_length)
-        self.lengths = np.maximum(self.counts, 1)
-        own = bucket_sizes(self.lengths) if sizes is None else [size for size in sizes if size < max_length]
-        self.sizes = np.array(own if sizes is None else [*own, max_length])
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, index: int) -> Sample:
-        return {name: values[0] for name, values in self.get_batch(np.array([index])).items()}
+        self._measure(self.counts, max_length, sizes)
 
     def get_batch(self, indices: np.ndarray) -> Batch:
         """{"tokens" int64 [N, T], "tags" int64 [N, T], "length" int64 [N]} and "letters" int64 [N, T, L]."""
-        places = np.arange(self.sizes[np.searchsorted(self.sizes, self.lengths[indices].max())])
-        inside = places < self.counts[indices][:, None]
-        at = np.where(inside, self.starts[indices][:, None] + places, -1)
+        at = self._at(indices, self.starts, self.counts)
         more = {} if self.letters is None else {"letters": self.letters[at]}
         return {"tokens": self.ids[at], "tags": self.tags[at], "length": self.counts[indices], **more}
-
-    def path_of(self, index: int) -> str | None:
-        found: str | None = self.dataset.path_of(index)
-        return found
 
 
 def lowered(token: str) -> str:
