@@ -12,8 +12,8 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
 from pdl_nlp.classification.loader import Tokens
+from pdl_nlp.deploy import TextDeployer
 from pdl_nlp.steps.tokens import held
-from pdl_nlp.text_deployer import TextDeployer
 
 if TYPE_CHECKING:
     from pdl_nlp.classification.task import TextClassification

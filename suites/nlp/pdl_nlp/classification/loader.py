@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdl.data import Batch
-from pdl_nlp.text_loader import ByLength
+from pdl_nlp.loader import ByLength
 from pdl_nlp.tokenizers import Tokenizer
 
 

@@ -28,8 +28,8 @@ from pdl_nlp.classification.report import TextClassificationReporter
 from pdl_nlp.data.base import bind, several
 from pdl_nlp.data.text_folder import split_folder
 from pdl_nlp.fitting import WithTokenizer, small_encoder
+from pdl_nlp.loader import loader_of
 from pdl_nlp.models.base import TextModel
-from pdl_nlp.text_loader import loader_of
 
 
 class TextClassification(WithTokenizer, Task):

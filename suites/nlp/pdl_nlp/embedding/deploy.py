@@ -10,9 +10,9 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
+from pdl_nlp.deploy import TextDeployer
 from pdl_nlp.embedding.loader import Pairs
 from pdl_nlp.steps.tokens import held
-from pdl_nlp.text_deployer import TextDeployer
 
 if TYPE_CHECKING:
     from pdl_nlp.embedding.task import Embedding

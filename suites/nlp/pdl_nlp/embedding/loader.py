@@ -11,7 +11,7 @@ from pdl.data import Batch
 from pdl.data.faults import fault
 from pdl.dtype import Array
 from pdl.errors import DataError
-from pdl_nlp.text_loader import ByLength
+from pdl_nlp.loader import ByLength
 from pdl_nlp.tokenizers import Tokenizer
 
 

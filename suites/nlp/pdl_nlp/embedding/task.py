@@ -22,8 +22,8 @@ from pdl_nlp.embedding.loader import Pairs, columns
 from pdl_nlp.embedding.losses import info_nce
 from pdl_nlp.embedding.metrics import Spearman
 from pdl_nlp.fitting import WithTokenizer, small_encoder
+from pdl_nlp.loader import loader_of
 from pdl_nlp.models.bert import SentenceEncoder
-from pdl_nlp.text_loader import loader_of
 
 
 class Embedding(WithTokenizer, Task):

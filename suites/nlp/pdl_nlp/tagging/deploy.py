@@ -14,10 +14,10 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
 from pdl.tensor import Tensor
+from pdl_nlp.deploy import TextDeployer
 from pdl_nlp.models.base import real
 from pdl_nlp.steps.tokens import held
 from pdl_nlp.tagging.loader import Tagged
-from pdl_nlp.text_deployer import TextDeployer
 
 if TYPE_CHECKING:
     from pdl_nlp.tagging.task import Tagging

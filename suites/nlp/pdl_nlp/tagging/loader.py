@@ -10,9 +10,9 @@ import numpy as np
 from pdl.data import Batch, Sample
 from pdl.errors import DataError
 from pdl.vocabulary import Vocabulary
+from pdl_nlp.loader import ByLength
 from pdl_nlp.schemes import Scheme, segmented
 from pdl_nlp.steps.letters import Letters
-from pdl_nlp.text_loader import ByLength
 
 UNKNOWN = 1  # the number of a token that the vocabulary lacks
 

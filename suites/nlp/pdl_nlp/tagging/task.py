@@ -20,6 +20,7 @@ from pdl.train.deployed import Deployed
 from pdl.train.parts import SmokeTest
 from pdl_nlp.data.base import sorted_names
 from pdl_nlp.fitting import Kind, tokenizer_of, vocabulary_of
+from pdl_nlp.loader import loader_of
 from pdl_nlp.models.rnn_tagger import TaggingModel
 from pdl_nlp.schemes import Scheme, Tags
 from pdl_nlp.steps.letters import WIDEST, Letters
@@ -29,7 +30,6 @@ from pdl_nlp.tagging.deploy import TaggingDeployer
 from pdl_nlp.tagging.loader import Tagged, lowered, pieces
 from pdl_nlp.tagging.metrics import WorstSentences, tag_metrics
 from pdl_nlp.tagging.report import TaggingReporter
-from pdl_nlp.text_loader import loader_of
 from pdl_nlp.tokenizers import Tokenizer
 
 
