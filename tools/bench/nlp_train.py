@@ -98,7 +98,7 @@ def torch_side(args: argparse.Namespace) -> Callable[[], Any]:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.places, self.segments = (
+            self.words, self.positions, self.segments = (
                 nn.Embedding(VOCABULARY, WIDTH),
                 nn.Embedding(512, WIDTH),
                 nn.Embedding(2, WIDTH),
@@ -109,7 +109,7 @@ def torch_side(args: argparse.Namespace) -> Callable[[], Any]:
             self.pooler, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2)
 
         def forward(self, x: Any) -> Any:
-            made = self.words(x) + self.places.weight[: x.shape[1]] + self.segments.weight[0]
+            made = self.words(x) + self.positions.weight[: x.shape[1]] + self.segments.weight[0]
             states = self.encoder(self.drop(self.norm(made)), src_key_padding_mask=x == 0)
             return self.head(self.drop(torch.tanh(self.pooler(states[:, 0]))))
 
@@ -140,7 +140,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.side:
         call = pdl_side(args.side, args) if args.side.startswith("pdl") else torch_side(args)
-        return serve(call, {"places": float(np.mean([x.size for x, _ in held(args.data)]))}, "cpu")
+        return serve(call, {"positions": float(np.mean([x.size for x, _ in held(args.data)]))}, "cpu")
     work = Path(tempfile.mkdtemp())
     for name in ("padded", "buckets"):
         made = batches(args, bucketed=name == "buckets")
@@ -167,7 +167,7 @@ def main() -> None:
             print(f"{name:14} failed: {row['error']}")
             continue
         rate = args.batches * args.batch / row["median"]
-        print(f"{name:14} {rate:7.1f} texts a second, {row['places']:.0f} places a batch")
+        print(f"{name:14} {rate:7.1f} texts a second, {row['positions']:.0f} positions a batch")
     for own in ("pdl", "pdl-bf16"):
         for peer in ("torch-padded", "torch-buckets"):
             found = ratio(rows, own, [peer]) if peer in rows else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pdl.nn import Module
 
 CONFIG, WEIGHTS = "config.json", ("model.safetensors", "pytorch_model.bin")
-#: kinds of HF's checkpoints that `pdl_nlp.BERT` is, and whether places count from behind the number of the padding
+#: kinds of HF's checkpoints that `pdl_nlp.BERT` is, and whether positions count from behind the number of the padding
 KINDS = {"bert": False, "ernie": False, "roberta": True, "xlm-roberta": True, "camembert": True}
 _NAMES = {
     "dim": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads", "hidden": "intermediate_size",

@@ -122,9 +122,9 @@ class WithTokenizer:
         if self.tokenizer.pad != getattr(model, "pad", 0):
             of = f"{type(model).__name__} takes {getattr(model, 'pad', 0)} for padding"
             raise ConfigError(f"task.tokenizer: its token for padding has number {self.tokenizer.pad}, {of}")
-        places = getattr(model, "max_length", self.max_length)
-        if self.max_length > places:
-            most = f"the model has vectors for {places} places"
+        positions = getattr(model, "max_length", self.max_length)
+        if self.max_length > positions:
+            most = f"the model has vectors for {positions} positions"
             raise ConfigError(f"task.max_length={self.max_length}, but {most}; lower it")
 
 

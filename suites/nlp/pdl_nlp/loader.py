@@ -33,14 +33,14 @@ class ByLength(Dataset):
         return {name: values[0] for name, values in self.get_batch(np.array([index])).items()}
 
     def get_batch(self, indices: np.ndarray) -> Batch:
-        """Some texts as arrays by name, each with as many places."""
+        """Some texts as arrays by name, each with as many positions."""
         raise NotImplementedError
 
     def _at(self, indices: Array, starts: Array, counts: Array) -> Array:
         """Where the tokens of some texts are, int64 [N, T], of texts that begin at `starts` and have `counts`; -1, the
         padding, behind them."""
-        places = np.arange(self.sizes[np.searchsorted(self.sizes, self.lengths[indices].max())])
-        return np.where(places < counts[indices][:, None], starts[indices][:, None] + places, -1)
+        positions = np.arange(self.sizes[np.searchsorted(self.sizes, self.lengths[indices].max())])
+        return np.where(positions < counts[indices][:, None], starts[indices][:, None] + positions, -1)
 
     def path_of(self, index: int) -> str | None:
         found: str | None = self.dataset.path_of(index)

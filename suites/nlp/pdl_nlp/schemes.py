@@ -56,7 +56,7 @@ class Tags:
         return made[0], made[1], made[2]
 
     def wrong(self, tags: Array) -> Array:
-        """The places in tags [T] of one text that the scheme does not allow there."""
+        """The positions in tags [T] of one text that the scheme does not allow there."""
         moves, starts, ends = self.forbidden
         bad = np.zeros(len(tags), bool)
         bad[1:] = moves[tags[:-1], tags[1:]] < 0

@@ -117,7 +117,7 @@ def test_a_tokenizer_with_arrays_stays_with_the_run(tmp_path: Path) -> None:
 def test_faults(checkpoint: Path, tmp_path: Path) -> None:
     tree = of_bert(tmp_path, checkpoint)
     tree["task"]["max_length"] = 65
-    with pytest.raises(ConfigError, match=r"task.max_length=65, but the model has vectors for 64 places"):
+    with pytest.raises(ConfigError, match=r"task.max_length=65, but the model has vectors for 64 positions"):
         workflow.train(from_dict(tree), run=tmp_path / "long")
     tree = of_bert(tmp_path, checkpoint)
     tree["model"]["vocab_size"] = 20

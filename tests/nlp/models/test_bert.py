@@ -164,7 +164,7 @@ def test_vectors_of_texts(pooling: str, normalised: bool, tmp_path: Path) -> Non
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another kind": ({"model_type": "distilbert"}, r"model_type='distilbert' is not of BERT's kind"),
-    "relative places": ({"position_embedding_type": "relative_key"}, "expected 'absolute'"),
+    "relative positions": ({"position_embedding_type": "relative_key"}, "expected 'absolute'"),
     "another activation": ({"hidden_act": "gelu_new"}, "hidden_act='gelu_new' is not known"),
 }
 
@@ -199,7 +199,7 @@ def test_faults_of_arguments() -> None:
         BERT(9, dim=12, heads=5)
     with pytest.raises(ConfigError, match="task=3 is none of the 3 tasks"):
         BERT(9, dim=12, heads=3, tasks=3, task=3)
-    with pytest.raises(ShapeError, match=r"9 tokens, there are vectors for 8 places; .*max_length=8"):
+    with pytest.raises(ShapeError, match=r"9 tokens, there are vectors for 8 positions; .*max_length=8"):
         BERT(40, dim=12, heads=3, layers=1, max_length=8)(pdl.as_tensor(TOKENS))
 
 

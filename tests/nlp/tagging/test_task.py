@@ -1,5 +1,5 @@
-"""The whole way of a tagger: training, bundle, answers with places in the text, report; of slots, parts of speech and
-words."""
+"""The whole way of a tagger: training, bundle, answers with positions in the text, report; of slots, parts of speech
+and words."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def embedding(rows: int, dim: int, *, sparse: bool = False) -> Embedding:
 
 
 def real(tokens: Tensor) -> Tensor:
-    """float32 [N, T, 1]: 1 where a token stands, 0 behind the last one. The first place always counts, also that of a
+    """float32 [N, T, 1]: 1 where a token stands, 0 behind the last one. The first position always counts, also in a
     text without tokens."""
     there = pdl.astype(pdl.not_equal(tokens, 0), pdl.float32)
     first = there[:, :1] * 0.0 + 1.0  # as many as there are texts, however many these are
@@ -51,7 +51,7 @@ def real(tokens: Tensor) -> Tensor:
 
 
 def highest(x: Tensor, there: Tensor) -> Tensor:
-    """The maximum over the places that count: x [N, T, C], there [N, T, 1] of 0 and 1 -> [N, C]."""
+    """The maximum over the positions that count: x [N, T, C], there [N, T, 1] of 0 and 1 -> [N, C]."""
     return pdl.max(x * there + (there - 1.0) * HUGE, axis=1)
 
 

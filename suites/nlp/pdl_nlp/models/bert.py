@@ -23,19 +23,19 @@ Pooling = Literal["mean", "cls"]
 
 
 class Embeddings(nn.Module):
-    """The sum of the vectors of tokens, places, segments and the task, normed."""
+    """The sum of the vectors of tokens, positions, segments and the task, normed."""
 
-    def __init__(self, dim: int, *, vocab_size: int, places: int, first: int, segments: int, tasks: int, dropout: float,
-                 eps: float) -> None:  # fmt: skip
+    def __init__(self, dim: int, *, vocab_size: int, positions: int, first: int, segments: int, tasks: int,
+                 dropout: float, eps: float) -> None:  # fmt: skip
         self.words, self.first = nn.Embedding(vocab_size, dim), first
-        self.positions = nn.Parameter(pdl.zeros((first + places, dim)))
+        self.positions = nn.Parameter(pdl.zeros((first + positions, dim)))
         self.segments = nn.Embedding(segments, dim) if segments else None
         self.tasks = nn.Embedding(tasks, dim) if tasks else None
         self.norm, self.dropout = nn.LayerNorm(dim, eps=eps), nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor, segments: Tensor | None, task: int) -> Tensor:
         """tokens, segments int64 [N, T] -> [N, T, dim]."""
-        # places, and what is the same at all of them, are added up first: of these there are T rows and not N T
+        # positions, and what is the same at all of them, are added up first: of these there are T rows and not N T
         same = self.positions[self.first : self.first + tokens.shape[1]]
         if self.tasks is not None:
             same = same + self.tasks.weight[task]
@@ -56,7 +56,7 @@ class BERT(nn.Module):
     layers       of attention and feed-forward
     heads        of each attention
     hidden       numbers inside of the feed-forward part; by default 4 dim
-    max_length   places that there are vectors for; longer texts are a ShapeError
+    max_length   positions that there are vectors for; longer texts are a ShapeError
     segments     kinds of segments; 0: none
     tasks        kinds of tasks that ERNIE 2.0 and 3.0 tell apart; 0: none
     task         the one that this net is for
@@ -64,7 +64,7 @@ class BERT(nn.Module):
     dropout      of embeddings, attention and branches
     eps          of the norms
     pad          number of the token for padding
-    first        the place of a text's first token: RoBERTa's is 2
+    first        the position of a text's first token: RoBERTa's is 2
     pretrained   weights to begin with: the folder of an HF checkpoint, a name of the hub, a file or a run. A task takes
                  sizes and tokenizer from there, too, where the recipe leaves them open
     """
@@ -99,8 +99,10 @@ class BERT(nn.Module):
         if task >= max(tasks, 1):
             raise ConfigError(f"{name}: task={task} is none of the {tasks} tasks; they count from 0")
         self.vocab_size, self.dim, self.max_length, self.pad, self.task = vocab_size, dim, max_length, pad, task
-        shape: dict[str, Any] = {"vocab_size": vocab_size, "places": max_length, "segments": segments, "tasks": tasks}
-        self.embeddings = Embeddings(dim, **shape, first=first, dropout=dropout, eps=eps)
+        self.embeddings = Embeddings(
+            dim, vocab_size=vocab_size, positions=max_length, first=first, segments=segments, tasks=tasks,
+            dropout=dropout, eps=eps,
+        )  # fmt: skip
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(
                 dim, heads, dim_feedforward=hidden or 4 * dim, dropout=dropout, activation=activation, eps=eps
@@ -126,11 +128,11 @@ class BERT(nn.Module):
         return self.states(tokens, segments)[0]
 
     def states(self, tokens: Tensor, segments: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """States [N, T, dim], and bool [N, T]: where a token stands. The first place always counts, also that of a text
+        """States [N, T, dim], and bool [N, T]: where a token stands. The first position always counts, also in a text
         without tokens."""
         if int(tokens.shape[1]) > self.max_length:
             raise ShapeError(
-                f"{type(self).__name__}: {tokens.shape[1]} tokens, there are vectors for {self.max_length} places; "
+                f"{type(self).__name__}: {tokens.shape[1]} tokens, there are vectors for {self.max_length} positions; "
                 f"cut texts (max_length={self.max_length})"
             )
         first = pdl.greater_equal(tokens[:, :1], 0)

@@ -13,15 +13,15 @@ from pdl_nlp.models.base import HUGE, Rate, TextModel, Width, embedding, highest
 
 class DPCNN(TextModel):
     """Deep pyramid CNN (Johnson & Zhang, "Deep pyramid convolutional neural networks for text categorization", ACL
-    2017): a region embedding, then blocks of two pre-activated convolutions of three places with a shortcut, between
-    which maxima of three places at stride 2 halve the text; the maximum over what is left; a linear layer.
+    2017): a region embedding, then blocks of two pre-activated convolutions of three positions with a shortcut, between
+    which maxima of three positions at stride 2 halve the text; the maximum over what is left; a linear layer.
 
     vocab_size   tokens, padding and the unknown one among them; by default those of the training data
     num_classes  answers; by default the data's classes
     dim          of the vectors of tokens
     filters      of every convolution; 250 in the paper
     window       tokens of the region embedding
-    blocks       15 layers of weights are 7 blocks, as in the paper; a text of one place left is halved no more
+    blocks       15 layers of weights are 7 blocks, as in the paper; a text of one position left is halved no more
     dropout      of what the last layer reads
     embed_dropout  of the vectors of tokens
     """
@@ -59,7 +59,7 @@ class DPCNN(TextModel):
 
 
 class _Block(Module):
-    """x + W2 relu(W1 relu(x)), places that do not count kept at 0: [N, T, C] -> [N, T, C]."""
+    """x + W2 relu(W1 relu(x)), positions that do not count kept at 0: [N, T, C] -> [N, T, C]."""
 
     def __init__(self, filters: int) -> None:
         self.first, self.second = (Conv1d(filters, filters, 3, padding=1) for _ in range(2))

@@ -19,7 +19,7 @@ class TextCNN(TextModel):
     vocab_size   tokens, padding and the unknown one among them; by default those of the training data
     num_classes  answers; by default the data's classes
     dim          of the vectors of tokens; 300 in the paper
-    windows      tokens that a filter sees. Texts are padded on both sides, so that all have places
+    windows      tokens that a filter sees. Texts are padded on both sides, so that all have positions
     filters      of each window
     dropout      of what the last layer reads
     embed_dropout  of the vectors of tokens
@@ -47,7 +47,7 @@ class TextCNN(TextModel):
 
     def forward(self, tokens: Tensor) -> Tensor:
         there, x = real(tokens), self.embed_dropout(self.embed(tokens))
-        # ReLU leaves nothing below 0, so places behind the text never have the maximum once they are 0
+        # ReLU leaves nothing below 0, so positions behind the text never have the maximum once they are 0
         maxima = [pdl.max(pdl.relu(conv(x)[:, : tokens.shape[1]]) * there, axis=1) for conv in self.convs]
         found = self.dropout(pdl.concat(maxima, axis=-1))
         if self.hidden is not None:

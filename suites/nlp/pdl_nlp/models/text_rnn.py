@@ -1,4 +1,4 @@
-"""Recurrent nets that read a text both ways, with attention over its places."""
+"""Recurrent nets that read a text both ways, with attention over its positions."""
 
 from __future__ import annotations
 

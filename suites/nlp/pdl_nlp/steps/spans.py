@@ -17,7 +17,7 @@ SCHEMES = ("none", "IO", "BIO", "BIOES", "BMES")
 
 class Spans(Labelled):
     """{"spans": [{"text", "tag", "start", "end"}, ...]} of tags int [T]: the spans that they mark, or, without a
-    scheme, every token. Start and end are places in the text, in code points.
+    scheme, every token. Start and end are positions in the text, in code points.
 
     scheme      "none", "IO", "BIO", "BIOES" or "BMES"
     vocabulary  under which the step `tokens` keeps the text

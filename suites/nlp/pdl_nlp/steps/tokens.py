@@ -41,8 +41,8 @@ class TokensInput(InputStep):
 
     T is the next of 8, 16, 24, 32, 48, 64, 96, ... and `max_length`, so that few shapes occur, and texts of one size go
     through the model together; of longer texts the end is left out. What has no token is a DataError; unknown ones are
-    listed in the answer as "unknown". `sample.memo[vocabulary]` keeps the `Tokenized`, whose offsets are places in the
-    text, for steps behind the net.
+    listed in the answer as "unknown". `sample.memo[vocabulary]` keeps the `Tokenized`, whose offsets are positions in
+    the text, for steps behind the net.
 
     vocabulary   the name of the tokens among the vocabularies; arrays of the tokenizer are the constants NAME.ARGUMENT
     tokenizer    its plain settings; see `held`

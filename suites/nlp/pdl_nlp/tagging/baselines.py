@@ -64,7 +64,7 @@ def _first(counts: Counter[str]) -> str:
 
 
 def _matched(text: str, known: Mapping[str, str], usual: str, task: Tagging) -> list[str]:
-    """The tags of the words that are found from left to right, the longest known one at each place."""
+    """The tags of the words that are found from left to right, the longest known one at each position."""
     assert task.segment is not None
     lengths, tags, at = [], [], 0
     while at < len(text):

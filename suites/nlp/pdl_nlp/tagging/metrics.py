@@ -48,7 +48,7 @@ class SpanCounts(Metric):
 
     @staticmethod
     def _keys(spans: Array) -> tuple[Array, Array]:
-        """A number of each span's place, and its kind."""
+        """A number of each span's position, and its kind."""
         return (spans[:, 0] << 31) + (spans[:, 1] - spans[:, 0]), spans[:, 2]
 
     def compute(self) -> Array:
@@ -57,13 +57,13 @@ class SpanCounts(Metric):
 
 class SpanScore(Metric):
     """Precision, recall or F1 = 2 hits / (present + found) of what a `SpanCounts` has counted: of all spans with their
-    kinds, of some kinds, or of places alone."""
+    kinds, of some kinds, or of positions alone."""
 
     def __init__(
         self, counted: SpanCounts, what: Literal["precision", "recall", "f1"], kinds: Collection[str] | None = None,
-        *, places: bool = False,
+        *, positions: bool = False,
     ) -> None:  # fmt: skip
-        self.counted, self.what, self.kinds, self.places = counted, what, kinds, places
+        self.counted, self.what, self.kinds, self.positions = counted, what, kinds, positions
 
     def update(self, found: Array, tags: Array) -> None:
         """The counts see the batch themselves."""
@@ -71,7 +71,7 @@ class SpanScore(Metric):
     def compute(self) -> float:
         counts = self.counted.counts
         kept = [self.kinds is None or kind in self.kinds for kind in self.counted.tags.kinds]
-        present, found, hits = counts[-1] if self.places else counts[:-1][np.array(kept, bool)].sum(axis=0)
+        present, found, hits = counts[-1] if self.positions else counts[:-1][np.array(kept, bool)].sum(axis=0)
         below = {"precision": found, "recall": present, "f1": (present + found) / 2}[self.what]
         return float(hits / below) if below else float("nan")
 
@@ -117,7 +117,7 @@ class WorstSentences(Metric):
 
 def tag_metrics(tags: Tags, *, segment: bool = False, entities: Collection[str] = ()) -> dict[str, Metric]:
     """What is measured of tags: accuracy; of spans F1, precision and recall, where words are to be found those of their
-    places alone, and F1 of the kinds that are `entities`; counts of each kind and confusions of tags."""
+    positions alone, and F1 of the kinds that are `entities`; counts of each kind and confusions of tags."""
     made: dict[str, Metric] = {"accuracy": TagAccuracy(), "confusions": Confusions(len(tags.names))}
     if tags.scheme == "none":
         return made
@@ -126,7 +126,7 @@ def tag_metrics(tags: Tags, *, segment: bool = False, entities: Collection[str] 
     for what in ("f1", "precision", "recall"):
         made[what] = SpanScore(counted, what)
     if segment:
-        made["segmentation_f1"] = SpanScore(counted, "f1", places=True)
+        made["segmentation_f1"] = SpanScore(counted, "f1", positions=True)
     if entities:
         made["entities_f1"] = SpanScore(counted, "f1", frozenset(entities))
     return made

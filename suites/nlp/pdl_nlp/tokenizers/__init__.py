@@ -1,4 +1,4 @@
-"""Tokenizers: texts to the numbers of tokens, with the place of each token in the original text, and back."""
+"""Tokenizers: texts to the numbers of tokens, with the position of each token in the original text, and back."""
 
 from pdl_nlp.tokenizers.base import BERT, BERT_PAIR, BERT_SINGLE, Encoding, Encodings, Tokenizer
 from pdl_nlp.tokenizers.bpe import ByteLevelBPE

@@ -25,7 +25,7 @@ class ByteLevelBPE(Tokenizer):
     learners", 2019); equal to HF `tokenizers`.
 
     Texts are split by GPT-2's regular expression, and each part, in UTF-8, is put together by rank. Nothing is unknown.
-    A token that is part of a character has the place of the whole character.
+    A token that is part of a character has the position of the whole character.
 
     merges        int32 [M, 2]: the numbers of two tokens that are merged, in order of rank
     space_before  a space is put before a text that begins with none
