@@ -35,6 +35,7 @@ QUICK = {
     "pdl_graph.NodeEmbedding": ("graph/blogcatalog_node2vec",),
     "pdl_graph.SubgraphLinks": ("graph/ns_seal",),
     "pdl_nlp.Embedding": ("nlp/sts_b_zh_embedding",),
+    "pdl_nlp.Matching": ("nlp/matching_file",),
     "pdl_nlp.Tagging": ("nlp/people_daily_lac", "nlp/ud_ewt_bilstm"),
     "pdl_nlp.TextClassification": ("nlp/chnsenticorp_bow", "nlp/sst2_encoder", "nlp/sst2_textcnn"),
     "pdl_quantum.AdaptVQE": ("quantum/lih_adapt_vqe",),
@@ -182,7 +183,7 @@ GIVEN = {
     "nlp/ud_ewt_bilstm",
 }
 #: a list of the reader's own images, a file of the reader's own texts
-LISTED = {"cv/face_mask_mobilenetv2", "nlp/tagging_file", "nlp/text_classification"}
+LISTED = {"cv/face_mask_mobilenetv2", "nlp/matching_file", "nlp/tagging_file", "nlp/text_classification"}
 
 
 @pytest.mark.parametrize("name", sorted(GIVEN))

@@ -2,5 +2,6 @@
 
 from pdl_nlp.classification import TextClassification
 from pdl_nlp.embedding import Embedding
+from pdl_nlp.matching import Matching
 from pdl_nlp.models import *
 from pdl_nlp.tagging import Tagging

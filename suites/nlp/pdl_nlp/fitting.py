@@ -13,6 +13,7 @@ from pdl.nn import Module
 from pdl.vocabulary import Vocabulary
 from pdl_nlp import checkpoints
 from pdl_nlp.tokenizers import BERT, Characters, Tokenizer, Words, read
+from pdl_nlp.tokenizers.base import BERT_PAIR, BERT_SINGLE
 from pdl_nlp.tokenizers.words import SPLITS
 
 if TYPE_CHECKING:
@@ -38,18 +39,29 @@ def counted(texts: Sequence[str], kind: Kind, *, lower: bool) -> Counter[str]:
     return lowered
 
 
-def vocabulary_of(counts: Mapping[str, int], *, min_count: int = 1, most: int | None = None) -> Vocabulary:
-    """Padding (number 0), the unknown token (1), and what occurs at least `min_count` times, the most frequent first
-    (of equally frequent ones by their letters); at most `most` in all."""
-    frequent = (name for name, count in counts.items() if count >= min_count and name not in SPECIAL.values())
-    return Vocabulary([*SPECIAL.values(), *sorted(frequent, key=lambda name: (-counts[name], name))][:most])
+def vocabulary_of(
+    counts: Mapping[str, int],
+    *,
+    min_count: int = 1,
+    most: int | None = None,
+    special: Mapping[str, str] = SPECIAL,
+) -> Vocabulary:
+    """The special tokens (padding is number 0, the unknown token 1), and what occurs at least `min_count` times, the
+    most frequent first (of equally frequent ones by their letters); at most `most` in all."""
+    frequent = (name for name, count in counts.items() if count >= min_count and name not in special.values())
+    return Vocabulary([*special.values(), *sorted(frequent, key=lambda name: (-counts[name], name))][:most])
 
 
 def tokenizer_of(vocabulary: Vocabulary, kind: Kind, *, lower: bool) -> Tokenizer:
-    """The tokenizer of a kind with a vocabulary of `vocabulary_of`."""
+    """The tokenizer of a kind with a vocabulary of `vocabulary_of`. Where that begins with all of BERT's special tokens
+    they stand around texts and pairs as BERT has them, else none do."""
+    whole = list(vocabulary.names[: len(BERT)]) == list(BERT.values())
+    around: dict[str, Any] = (
+        {"special": BERT, "single": BERT_SINGLE, "pair": BERT_PAIR} if whole else {"special": SPECIAL}
+    )
     if kind == "characters":
-        return Characters(vocabulary, lower=lower, special=SPECIAL)
-    return Words(vocabulary, lower=lower, split=_split(kind), special=SPECIAL)
+        return Characters(vocabulary, lower=lower, **around)
+    return Words(vocabulary, lower=lower, split=_split(kind), **around)
 
 
 def _split(kind: Kind) -> str:
@@ -77,8 +89,9 @@ class WithTokenizer:
     vocabularies: dict[str, Vocabulary]
     constants: dict[str, Array]
 
-    def fit_tokenizer(self, recipe: Recipe, texts: Sequence[str]) -> None:
-        """Make the tokenizer of training texts, or read it; that of a run is there already."""
+    def fit_tokenizer(self, recipe: Recipe, texts: Sequence[str], *, special: Mapping[str, str] = SPECIAL) -> None:
+        """Make the tokenizer of training texts, with these special tokens, or read it; that of a run is there
+        already."""
         if "tokens" in self.vocabularies:
             return
         begin = recipe.model.get("pretrained")
@@ -86,7 +99,8 @@ class WithTokenizer:
         self.kind = "words" if given is None else given
         if self.kind in KINDS and (given is not None or begin is None):
             counts = counted(texts, self.kind, lower=self.lower)
-            self.vocabularies["tokens"] = vocabulary_of(counts, min_count=self.min_count, most=self.vocabulary_size)
+            size: dict[str, Any] = {"min_count": self.min_count, "most": self.vocabulary_size}
+            self.vocabularies["tokens"] = vocabulary_of(counts, **size, special=special)
             return
         made = checkpoints.tokenizer(begin) if given is None else read(given)
         self.kind, vocabularies, arrays = made.state()

@@ -145,5 +145,5 @@ def test_faults(tmp_path: Path) -> None:
     for split in ("train", "val", "test"):
         tree["data"][split]["columns"] = ["text", "other", "label"]
         del tree["data"][split]["pair"]
-    with pytest.raises(DataError, match="embedding needs pairs of texts"):
+    with pytest.raises(DataError, match="needs pairs of texts"):
         workflow.train(from_dict(tree), run=tmp_path / "single")

@@ -32,18 +32,18 @@ def check(task: TextClassification, recipe: Recipe, progress: Progress | None = 
     found = open_all({split: part.build for split, part in recipe.data.splits.items()}, faults)
     texts = {split: data for split, data in found.items() if isinstance(data, Texts) and len(data)}
     for split, data in texts.items():
-        faults += shorten(list(_empty(split, data)), SHOWN, split)
-        faults += shorten(list(_contradictions(split, data)), SHOWN, split)
+        faults += shorten(list(empty(split, data)), SHOWN, split)
+        faults += shorten(list(contradictions(split, data)), SHOWN, split)
         if progress is not None:
             progress(split, len(data), len(data))
     if "train" in texts:
         train = texts["train"]
         for split, data in texts.items():
-            faults += _labels(task, split, train, data)
+            faults += labels(task, split, train, data)
             if split != "train":
-                faults += _again(split, train, data)
+                faults += again(split, train, data)
         task.fit_tokenizer(recipe, train.texts)
-        faults += _tokens(task, texts)
+        faults += tokens(task, texts)
     try:
         task.agree(found)
     except DataError as error:
@@ -52,14 +52,15 @@ def check(task: TextClassification, recipe: Recipe, progress: Progress | None = 
     return faults
 
 
-def _empty(split: str, data: Texts) -> Iterator[Fault]:
-    for index, text in enumerate(data.texts):
-        if not text.strip():
+def empty(split: str, data: Texts) -> Iterator[Fault]:
+    """Texts, or one of a pair, without a letter."""
+    for index in range(len(data)):
+        if not all(text.strip() for text in _key(data, index)):
             where: dict[str, Any] = {"line": data.line_of(index), "split": split}
             yield Fault(data.path_of(index), index, "an empty text", "take it out, or write one", **where)
 
 
-def _contradictions(split: str, data: Texts) -> Iterator[Fault]:
+def contradictions(split: str, data: Texts) -> Iterator[Fault]:
     """Texts that are there several times, with different classes."""
     places = defaultdict[tuple[str, ...], list[int]](list)
     for index in range(len(data)):
@@ -71,7 +72,8 @@ def _contradictions(split: str, data: Texts) -> Iterator[Fault]:
             yield Fault(data.path_of(rows[1]), rows[1], what, "decide for one", data.line_of(rows[1]), split, "warning")
 
 
-def _labels(task: TextClassification, split: str, train: Texts, data: Texts) -> Iterator[Fault]:
+def labels(task: Any, split: str, train: Texts, data: Texts) -> Iterator[Fault]:
+    """Classes that training lacks, or that no text has."""
     known = set(task.classes or train.classes)
     used = {name for each in data.names for name in (each if data.several else (each,))}
     if more := sorted(used - known):
@@ -81,7 +83,7 @@ def _labels(task: TextClassification, split: str, train: Texts, data: Texts) -> 
         yield Fault(None, None, f"classes without a text: {listed(absent, 5)}", "add some, or drop them", split=split)
 
 
-def _again(split: str, train: Texts, data: Texts) -> Iterator[Fault]:
+def again(split: str, train: Texts, data: Texts) -> Iterator[Fault]:
     """Texts of another split that are in training, too."""
     seen = {_key(train, index): index for index in reversed(range(len(train)))}
     twins = [(index, seen[key]) for index in range(len(data)) if (key := _key(data, index)) in seen]
@@ -97,16 +99,19 @@ def _key(data: Texts, index: int) -> tuple[str, ...]:
     return (data.texts[index], *(() if data.pairs is None else (data.pairs[index],)))
 
 
-def _tokens(task: TextClassification, texts: dict[str, Texts]) -> Iterator[Fault]:
+def tokens(task: Any, texts: dict[str, Texts], *, joined: bool = False) -> Iterator[Fault]:
+    """Unknown tokens, and texts that are cut; with `joined` pairs are cut as one text."""
     tokenizer = task.tokenizer
     for split, data in texts.items():
-        share = unknown_share(tokenizer, data.texts)
+        columns = [data.texts, *([] if data.pairs is None else [data.pairs])]
+        share = unknown_share(tokenizer, [text for column in columns for text in column])
         if share > UNKNOWN:
             what = f"{share:.1%} of the tokens are unknown (a vocabulary of {len(tokenizer.tokens):,} {task.unit})"
             learned = task.kind in KINDS
             advice = "lower task.min_count, raise task.vocabulary_size, or read characters" if learned else OTHER
             yield Fault(None, None, what, advice, split=split, severity="warning")
-        lengths = np.diff(tokenizer.framed(data.texts).starts)
+        each = [np.diff(tokenizer.framed(column).starts) for column in columns]
+        lengths = np.sum(each, axis=0) if joined else np.concatenate(each)
         cut = float((lengths > task.max_length).mean())
         if cut > CUT:
             sizes = ", ".join(f"{q:.0%}: {int(np.quantile(lengths, q))}" for q in QUANTILES)

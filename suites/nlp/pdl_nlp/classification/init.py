@@ -27,6 +27,10 @@ TEXT = ("text", "sentence", "review", "content", "text_a", "comment", "body", "m
         "document", "tweet", "question")  # fmt: skip
 LABEL = ("label", "labels", "class", "category", "target", "sentiment", "polarity", "intent", "emotion", "tag", "topic",
          "stars", "rating", "y")  # fmt: skip
+PAIRS = (("text", "pair"), ("text_a", "text_b"), ("sentence1", "sentence2"), ("premise", "hypothesis"),
+         ("question1", "question2"), ("query", "candidate"), ("query", "document"), ("query", "passage"),
+         ("query", "title"), ("question", "answer"), ("question", "sentence"), ("q1", "q2"), ("s1", "s2"),
+         ("text1", "text2"), ("sentence_a", "sentence_b"))  # fmt: skip
 SPLIT = ("split", "fold", "set", "subset", "partition")
 CUT = "{train: 0.8, val: 0.1, test: 0.1}"
 LOOKED_AT = 2_000  # rows of a file by which it is understood
@@ -55,36 +59,51 @@ def write_recipe(data: Path) -> str:
     Columns are found by their names, else by what they hold: the longest texts, and few classes. What has no splits is
     cut 8:1:1 by a hash of the text. Texts without spaces between words are read by character, and pairs of them.
     """
-    found = _folder(data) if data.is_dir() else _file(data)
-    _cut(found)
-    train = found.open("train")
-    if len(train) < FEWEST:
-        raise fault(data, f"{len(train)} texts for training; at least {FEWEST} are needed", "give more")
+    found, train = understood(data)
     if len(train.classes) < 2:
         raise UsageError(f"{data}: one class ({listed(train.classes)}); at least 2 are needed")
-    looked = train.texts[:LOOKED_AT]
-    kind: Kind = "characters" if _unspaced(looked) else "words"
-    many = counted(looked, kind, lower=True).total() / len(looked)
-    batch = next((size for size in (64, 32, 16) if len(train) >= 20 * size), 8)
+    kind, many = reading(train.texts)
     least = 2 if len(train) >= 1000 else 1
-    epochs = int(np.clip(round(SEEN / len(train)), 4, 30))
     lines = [
         f"# {len(train):,} texts for training, about {many:.0f} {kind} each; classes: {listed(train.classes, 8)}.",
         "defaults:",
         "  - /nlp/classification",
         "  - _self_",
-        f"task: {{tokenizer: {kind}, max_length: {_length(looked, kind)}, min_count: {least}}}",
+        f"task: {{tokenizer: {kind}, max_length: {length(train.texts, kind)}, min_count: {least}}}",
         "model: {_target_: pdl_nlp.TextCNN}",
-        "data:",
-        *(
-            f"  {split}: {written(found.target, {**found.common, **found.splits[split]})}"
-            for split in SPLITS
-            if split in found.splits
-        ),
-        f"  batch_size: {batch}",
-        f"train: {{epochs: {epochs}{', monitor: val/f1' if train.several else ''}}}",
+        *sections(found, len(train), ", monitor: val/f1" if train.several else ""),
     ]
     return "\n".join(lines) + "\n"
+
+
+def understood(data: Path, *, pairs: bool = False) -> tuple[Found, Texts]:
+    """What data is, and its training texts; DataFault for too few."""
+    found = _folder(data, pairs=pairs) if data.is_dir() else _file(data, pairs=pairs)
+    _cut(found)
+    train = found.open("train")
+    if len(train) < FEWEST:
+        raise fault(data, f"{len(train)} texts for training; at least {FEWEST} are needed", "give more")
+    return found, train
+
+
+def reading(texts: Sequence[str]) -> tuple[Kind, float]:
+    """What texts are read by, and how many of these the mean text has."""
+    looked = texts[:LOOKED_AT]
+    kind: Kind = "characters" if _unspaced(looked) else "words"
+    return kind, counted(looked, kind, lower=True).total() / len(looked)
+
+
+def sections(found: Found, count: int, more: str = "") -> list[str]:
+    """The lines of the sections data and train, given how many samples training has."""
+    batch = next((size for size in (64, 32, 16) if count >= 20 * size), 8)
+    epochs = int(np.clip(round(SEEN / count), 4, 30))
+    splits = (split for split in SPLITS if split in found.splits)
+    return [
+        "data:",
+        *(f"  {split}: {written(found.target, {**found.common, **found.splits[split]})}" for split in splits),
+        f"  batch_size: {batch}",
+        f"train: {{epochs: {epochs}{more}}}",
+    ]
 
 
 def written(target: str, arguments: Mapping[str, Any]) -> str:
@@ -116,13 +135,15 @@ def _cut(found: Found) -> None:
 
 
 # -- what lies there ---------------------------------------------------------------------------------------------------
-def _folder(data: Path) -> Found:
+def _folder(data: Path, *, pairs: bool = False) -> Found:
     files = {split: path for split in SPLITS if (path := split_file(data, split)) is not None}
     if "train" in files:
-        found = _file(files["train"])
+        found = _file(files["train"], pairs=pairs)
         del found.common["path"]
         found.splits = {split: {"path": path.resolve()} for split, path in files.items()}
         return found
+    if pairs:
+        raise UsageError(f"{data}: holds no training file; call the files train, dev and test (train.tsv, ...)")
     found = Found("TextFolder", {"root": data.resolve()})
     for split in SPLITS:
         if split_folder(data, split) is not None:
@@ -136,25 +157,26 @@ def split_file(data: Path, split: str) -> Path | None:
     return known[0] if known else None
 
 
-def _file(data: Path) -> Found:
+def _file(data: Path, *, pairs: bool = False) -> Found:
     common: dict[str, Any] = {"path": data.resolve()}
     kind = kind_of(data)
     sample, header = _sample(data, kind)
     names = list(sample[0])
-    text = _named(names, TEXT) if header else None
+    text, pair = _pair(names, sample, header) if pairs else (_named(names, TEXT) if header else None, None)
     text = text or max(names, key=lambda name: _mean_length(sample, name))
-    others = [name for name in names if name != text]
+    others = [name for name in names if name not in (text, pair)]
     label = (_named(others, LABEL) if header else None) or _fewest(sample, others)
     if label is None:
         raise UsageError(
             f"{data}: no column of classes beside {text!r} (columns {listed(names)}); name one label, or write the "
             "recipe by hand (text=, label= of pdl_nlp.data.TextFile)"
         )
+    roles = {text: "text", label: "label", **({} if pair is None else {pair: "pair"})}
     if not header:
-        common["columns"] = ["text" if name == text else "label" if name == label else name for name in names]
+        common["columns"] = [roles.get(name, name) for name in names]
+        common |= {} if pair is None else {"pair": "pair"}
     else:
-        common |= {"text": text} if text != "text" else {}
-        common |= {"label": label} if label != "label" else {}
+        common |= {role: name for name, role in roles.items() if name != role or role == "pair"}
     if any(isinstance(row[label], list) for row in sample):
         common["several"] = ","
     found = Found("TextFile", common)
@@ -165,6 +187,19 @@ def _file(data: Path) -> Found:
             if any(name in said for name in NAMES[split]):
                 found.splits[split] = {"split": split, "split_column": column}
     return found
+
+
+def _pair(names: Sequence[str], sample: Sequence[Mapping[str, Any]], header: bool) -> tuple[str, str]:
+    """The columns of the two texts of a pair: those with usual names, else the two longest, in their order."""
+    if header:
+        lowered = {name.lower(): name for name in reversed(names)}
+        found = next((both for both in PAIRS if set(both) <= lowered.keys()), None)
+        if found is not None:
+            return lowered[found[0]], lowered[found[1]]
+    if len(names) < 3:
+        raise UsageError(f"{names}: a pair needs two columns of texts and one of labels; write the recipe by hand")
+    longest = sorted(names, key=lambda name: -_mean_length(sample, name))[:2]
+    return tuple(name for name in names if name in longest)  # type: ignore[return-value]
 
 
 def rows_of(data: Path, kind: str) -> Sequence[Mapping[str, Any]]:
@@ -225,7 +260,7 @@ def _unspaced(texts: Sequence[str]) -> bool:
     return letters > 12 * max(1, sum(len(text.split()) for text in texts))
 
 
-def _length(texts: Sequence[str], kind: str) -> int:
+def length(texts: Sequence[str], kind: str) -> int:
     """The tokens that 95 of 100 texts have no more than, rounded up: from 32 to 512."""
-    counts = [len(text) if kind == "characters" else len(text.split()) for text in texts]
+    counts = [len(text) if kind == "characters" else len(text.split()) for text in texts[:LOOKED_AT]]
     return int(np.clip(-(-int(np.quantile(counts, 0.95)) // 32) * 32, 32, 512))

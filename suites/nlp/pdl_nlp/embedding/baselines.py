@@ -10,8 +10,8 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.train.classical import Sparse
 from pdl_nlp.classification.baselines import tf_idf
-from pdl_nlp.embedding.loader import columns
 from pdl_nlp.embedding.metrics import Spearman
+from pdl_nlp.loader import pairs_of, scores_of
 from pdl_nlp.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ K1, B = 1.2, 0.75  # of BM25
 
 def baselines(task: Embedding, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
     """The cosine of TF-IDF (tokens, and pairs of neighbours), and BM25 of the second text for the first."""
-    known = [text for column in columns(datasets["train"])[:2] for text in column]
-    first, second, scores = columns(datasets[split])
+    known = [text for column in pairs_of(datasets["train"]) for text in column]
+    (first, second), scores = pairs_of(datasets[split]), scores_of(datasets[split])
     left, right = (tf_idf(task.tokenizer, known, column)[1] for column in (first, second))
     found = {"TF-IDF": products(left, right), "BM25": bm25(task.tokenizer, known, first, second)}
     return {name: {"spearman": _measured(likeness, scores)} for name, likeness in found.items()}

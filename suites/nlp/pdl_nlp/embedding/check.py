@@ -9,7 +9,7 @@ from pdl.data.checks import Progress, open_all, shorten
 from pdl.data.faults import Fault
 from pdl.errors import DataError
 from pdl.train import Recipe
-from pdl_nlp.embedding.loader import columns
+from pdl_nlp.loader import pairs_of, scores_of
 
 SHOWN = 5  # faults of a kind and split
 
@@ -20,7 +20,7 @@ def check(recipe: Recipe, progress: Progress | None = None) -> list[Fault]:
     found = open_all({split: part.build for split, part in recipe.data.splits.items()}, faults)
     for split, data in found.items():
         try:
-            texts, pairs, _ = columns(data)
+            (texts, pairs), _ = pairs_of(data), scores_of(data)
         except DataError as error:
             faults.append(Fault(None, None, str(error), "see above", split=split))
             continue

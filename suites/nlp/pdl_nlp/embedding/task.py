@@ -18,11 +18,11 @@ from pdl.train.parts import SmokeTest
 from pdl_nlp.embedding.baselines import baselines
 from pdl_nlp.embedding.check import check
 from pdl_nlp.embedding.deploy import EmbeddingDeployer
-from pdl_nlp.embedding.loader import Pairs, columns
+from pdl_nlp.embedding.loader import Pairs
 from pdl_nlp.embedding.losses import info_nce
 from pdl_nlp.embedding.metrics import Spearman
 from pdl_nlp.fitting import WithTokenizer, small_encoder
-from pdl_nlp.loader import loader_of
+from pdl_nlp.loader import loader_of, pairs_of, scores_of
 from pdl_nlp.models.bert import SentenceEncoder
 
 
@@ -81,7 +81,7 @@ class Embedding(WithTokenizer, Task):
             if "tokens" not in self.vocabularies:
                 raise DataError("data.train is needed to know the tokens; give it, or use the run that was trained")
             return
-        texts, pairs, scores = columns(train)
+        (texts, pairs), scores = pairs_of(train), scores_of(train)
         if self.positive is None:
             self.positive = float(scores.max())
         self.fit_tokenizer(recipe, [*texts, *pairs])

@@ -14,24 +14,40 @@ Width: TypeAlias = Annotated[int, Range(1)]
 Rate: TypeAlias = Annotated[float, Range(0, below=1)]
 
 
-class TextModel(Module):
-    """Base of the models that classify texts: tokens int64 [N, T], 0 behind the last one, -> logits [N, num_classes].
-
-    What stands behind a text does not change its logits, so that it may be in any batch.
-    """
+class Sized(Module):
+    """A model that knows how many tokens and answers there are; ConfigError where it is not told."""
 
     vocab_size: int
     num_classes: int
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """tokens int64 [N, T] -> [N, num_classes]."""
-        raise NotImplementedError(f"{type(self).__name__} must define forward")
 
     def __init__(self, vocab_size: int | None, num_classes: int | None) -> None:
         for name, value in (("vocab_size", vocab_size), ("num_classes", num_classes)):
             if value is None:
                 raise ConfigError(f"{type(self).__name__} needs {name}, which the task takes from the data")
             setattr(self, name, value)
+
+
+class TextModel(Sized):
+    """Base of the models that classify texts: tokens int64 [N, T], 0 behind the last one, -> logits [N, num_classes].
+
+    What stands behind a text does not change its logits, so that it may be in any batch.
+    """
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens int64 [N, T] -> [N, num_classes]."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward")
+
+
+class MatchingModel(Sized):
+    """Base of the models that compare two texts: both int64, [N, T] and [N, U], 0 behind the last token, -> logits
+    [N, num_classes]; with num_classes=1 a score, higher the better they fit.
+
+    What stands behind a text does not change its logits, so that it may be in any batch.
+    """
+
+    def forward(self, tokens: Tensor, pair: Tensor) -> Tensor:
+        """tokens int64 [N, T], pair int64 [N, U] -> [N, num_classes]."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward")
 
 
 def embedding(rows: int, dim: int, *, sparse: bool = False) -> Embedding:
@@ -48,6 +64,18 @@ def real(tokens: Tensor) -> Tensor:
     there = pdl.astype(pdl.not_equal(tokens, 0), pdl.float32)
     first = there[:, :1] * 0.0 + 1.0  # as many as there are texts, however many these are
     return pdl.expand_dims(pdl.concat([first, there[:, 1:]], axis=1), axis=-1)
+
+
+def lengths_of(there: Tensor) -> Tensor:
+    """Tokens of each text, int64 [N], of what `real` gives."""
+    found: Tensor = pdl.astype(there.sum(axis=(1, 2)), pdl.int64)
+    return found
+
+
+def average(x: Tensor, there: Tensor) -> Tensor:
+    """The mean over the positions that count: x [N, T, C], there [N, T, 1] of 0 and 1 -> [N, C]."""
+    found: Tensor = (x * there).sum(axis=1) / there.sum(axis=1)
+    return found
 
 
 def highest(x: Tensor, there: Tensor) -> Tensor:

@@ -153,7 +153,7 @@ class BERTClassifier(BERT, TextModel):
     """
 
     def __init__(
-        self, vocab_size: Width | None = None, num_classes: Annotated[int, Range(2)] | None = None, **options: Inherited
+        self, vocab_size: Width | None = None, num_classes: Annotated[int, Range(1)] | None = None, **options: Inherited
     ) -> None:
         if num_classes is None:
             raise ConfigError("BERTClassifier needs num_classes, which the task takes from the data")

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import pdl
 from pdl.hints import Range
-from pdl.nn import Dropout, Linear, ModuleList
+from pdl.nn import Dropout, Linear, Module, ModuleList
 from pdl.tensor import Tensor
 from pdl_nlp.models.base import Rate, TextModel, Width, embedding, real
 
 FACTOR = 1_000_003  # of a token's number in the hash of an n-gram
+
+
+def bag(tokens: Tensor, embed: Module, grams: Iterable[Module], buckets: int) -> tuple[Tensor, Tensor]:
+    """The sum of the vectors of a text's tokens, and of its n-grams from 2 on by a table each: [N, C]; and how many
+    these are, [N, 1]."""
+    total, count = embed(tokens).sum(axis=1), real(tokens).sum(axis=1)
+    gram, begins = tokens, tokens
+    for n, table in enumerate(grams, 1):
+        following = pdl.concat([tokens[:, n:], tokens[:, :n] * 0], axis=1)
+        gram = pdl.remainder(gram * FACTOR + following, buckets - 1) + 1
+        begins = begins * pdl.astype(pdl.not_equal(following, 0), pdl.int64)
+        whole = pdl.astype(pdl.not_equal(begins, 0), pdl.int64)
+        total = total + table(gram * whole).sum(axis=1)
+        count = count + pdl.expand_dims(pdl.astype(whole, pdl.float32).sum(axis=1), axis=-1)
+    return total, count
 
 
 class BoW(TextModel):
@@ -48,16 +64,7 @@ class BoW(TextModel):
         self.head = Linear(hidden or dim, self.num_classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        there = real(tokens)
-        total, count = self.embed(tokens).sum(axis=1), there.sum(axis=1)
-        gram, begins = tokens, tokens
-        for n, table in enumerate(self.grams, 1):
-            following = pdl.concat([tokens[:, n:], tokens[:, :n] * 0], axis=1)
-            gram = pdl.remainder(gram * FACTOR + following, self.buckets - 1) + 1
-            begins = begins * pdl.astype(pdl.not_equal(following, 0), pdl.int64)
-            whole = pdl.astype(pdl.not_equal(begins, 0), pdl.int64)
-            total = total + table(gram * whole).sum(axis=1)
-            count = count + pdl.expand_dims(pdl.astype(whole, pdl.float32).sum(axis=1), axis=-1)
+        total, count = bag(tokens, self.embed, self.grams, self.buckets)
         found = total / count
         if self.hidden is not None:
             found = pdl.tanh(self.hidden(found))

@@ -8,7 +8,7 @@ import pdl
 from pdl.hints import Range
 from pdl.nn import GRU, LSTM, Dropout, Linear
 from pdl.tensor import Tensor
-from pdl_nlp.models.base import HUGE, Rate, TextModel, Width, embedding, highest, real
+from pdl_nlp.models.base import HUGE, Rate, TextModel, Width, average, embedding, highest, lengths_of, real
 
 
 class TextRNN(TextModel):
@@ -47,8 +47,7 @@ class TextRNN(TextModel):
 
     def forward(self, tokens: Tensor) -> Tensor:
         there = real(tokens)
-        lengths = pdl.astype(there.sum(axis=(1, 2)), pdl.int64)
-        states = self.rnn(self.dropout(self.embed(tokens)), lengths=lengths)[0]
+        states = self.rnn(self.dropout(self.embed(tokens)), lengths=lengths_of(there))[0]
         made: Tensor = self.head(self.dropout(self._pooled(states, there)))
         return made
 
@@ -58,7 +57,7 @@ class TextRNN(TextModel):
             return (states * weights).sum(axis=1)
         if self.pool == "max":
             return highest(states, there)
-        return (states * there).sum(axis=1) / there.sum(axis=1)
+        return average(states, there)
 
 
 TASK = "classification"

@@ -42,12 +42,13 @@ class TokensInput(InputStep):
     T is the next of 8, 16, 24, 32, 48, 64, 96, ... and `max_length`, so that few shapes occur, and texts of one size go
     through the model together; of longer texts the end is left out. What has no token is a DataError; unknown ones are
     listed in the answer as "unknown". `sample.memo[vocabulary]` keeps the `Tokenized`, whose offsets are positions in
-    the text, for steps behind the net.
+    the text, for steps behind the net (of another part than the first one under "VOCABULARY.PART").
 
     vocabulary   the name of the tokens among the vocabularies; arrays of the tokenizer are the constants NAME.ARGUMENT
     tokenizer    its plain settings; see `held`
     part, parts  the text is this part of an item, whose parts have these names (`pdl.runtime.fields.part_of`); with
-                 `pair`, the name of another part, it is both. Of an item "text<TAB>text" these are the two
+                 `pair`, the name of another part, it is both. Of an item "text<TAB>text" these are the two; without
+                 `pair` the two parts, where there are two
     gives        "ids" or "segments"
     """
 
@@ -72,7 +73,10 @@ class TokensInput(InputStep):
         check(set(own) <= set(self.parts), f"parts={self.parts!r:.200} must have {' and '.join(own)}")
         self.lengths = _lengths(self.max_length)
         self.takes, self.metavar, self.about = "text", "TEXT", "a text"
-        if self.pair is not None and len(self.parts) == 2:
+        own = own if self.pair is not None else self.parts
+        self.halves = own if len(own) == 2 else []
+        self.key = vocabulary if self.part == self.parts[0] or pair is not None else f"{vocabulary}.{part}"
+        if self.halves and len(self.parts) == 2:
             self.takes, self.metavar, self.about = "pair", "'TEXT<TAB>TEXT'", "two texts with a tab between them"
         elif len(self.parts) > 1:
             self.takes, self.metavar, self.about = "row", ROW, ABOUT_ROW
@@ -86,9 +90,9 @@ class TokensInput(InputStep):
         check(self.tokenizer.pad is not None, "tokens: the tokenizer has no token for padding: special={'pad': TOKEN}")
 
     def parse(self, item: Any, sample: Sample) -> Array:
-        made = sample.memo.get(self.vocabulary)
+        made = sample.memo.get(self.key)
         if made is None:
-            made = sample.memo[self.vocabulary] = self._tokenized(item)
+            made = sample.memo[self.key] = self._tokenized(item)
             sample.note_unknown(self._unknown(made))
         segments = self.gives == "segments"
         numbers = made.segments if segments else made.encoding.ids
@@ -105,17 +109,17 @@ class TokensInput(InputStep):
         return Tokenized(given, found, segments)
 
     def _texts(self, item: Any) -> list[str]:
-        if self.pair is None:
-            return [str(part_of(item, self.part, self.parts))]
-        if isinstance(item, str) and "\t" in item:
-            item = item.split("\t", 1)
-        if isinstance(item, Sequence) and not isinstance(item, str):
-            if len(item) != 2:
-                raise DataError(f"a pair is two texts, not {len(item)}")
-            return [str(each) for each in item]
-        if isinstance(item, str) and len(self.parts) == 2 and "=" not in item and not item.lstrip().startswith("{"):
-            raise DataError(f"{item[:60]!r} is one text; the model reads two, with a tab between them")
-        return [str(part_of(item, part, self.parts)) for part in (self.part, self.pair)]
+        wanted = [self.part] if self.pair is None else [self.part, self.pair]
+        if self.halves:
+            if isinstance(item, str) and "\t" in item:
+                item = item.split("\t", 1)
+            if isinstance(item, Sequence) and not isinstance(item, str):
+                if len(item) != 2:
+                    raise DataError(f"a pair is two texts, not {len(item)}")
+                item = dict(zip(self.halves, item, strict=True))
+            if isinstance(item, str) and len(self.parts) == 2 and "=" not in item and not item.lstrip().startswith("{"):
+                raise DataError(f"{item[:60]!r} is one text; the model reads two, with a tab between them")
+        return [str(part_of(item, part, self.parts)) for part in wanted]
 
     def _unknown(self, made: Tokenized) -> list[str]:
         """The parts of the texts that are the unknown token."""
