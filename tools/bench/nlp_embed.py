@@ -1,16 +1,18 @@
-"""Embedding of texts by MiniLM: pdl beside ONNX Runtime and PyTorch, from strings to vectors, on one thread.
+"""Embedding of texts by MiniLM: pdl, ONNX Runtime and sentence-transformers, from strings to vectors, on one thread.
 
     python tools/bench/nlp_embed.py TEXTS --folder MINILM --peer-python PYTHON
 
-TEXTS has a text a line (the first `--count` are taken), MINILM is the folder of the HF checkpoint; PYTHON has torch,
-transformers, onnx and onnxruntime. All sides read the same texts with their own tokenizer, sort them by length and
-embed `--batch` at a time; each is a process, and they take turns. CPU time; the figure is texts a second, the median of
-the turns. Vectors are compared with PyTorch's before anything is timed: the largest difference and the least cosine.
+TEXTS has a text a line (`--count` of them are taken, evenly spaced), MINILM is the folder of the checkpoint; PYTHON has
+torch, transformers, onnx, onnxruntime and sentence-transformers. All sides read the same texts with their own tokenizer
+and embed about one length together; each is a process, and they take turns. CPU time; the figure is texts a second, the
+median of the turns. Vectors are compared before anything is timed: the largest difference and the least cosine.
 
-pdl        fp32, bf16 (bfloat16 products), int8 (bytes, ranges from 64 of the texts); `pdl_nlp.steps.vectors.vectors_of`
-onnx       the same net as torch.onnx exports it, pooling inside, in ONNX Runtime with all its rewriting; padded to the
-           longest text of a batch. onnx-int8: onnxruntime.quantization.quantize_dynamic of it
-torch      transformers' net, as sentence-transformers runs it
+pdl           fp32, bf16 (bfloat16 products), int8 (bytes, ranges from 64 of the texts), as `vectors_of` makes them
+onnx          the same net as torch.onnx exports it, pooling inside, in ONNX Runtime with all its rewriting: `--batch`
+              texts at a time, in the order of their letters as sentence-transformers has it, padded to the longest
+onnx-sorted   the same in the order of their tokens, with which hardly anything is padded
+onnx-int8     onnxruntime.quantization.quantize_dynamic of it, in the order of tokens
+st            `SentenceTransformer(MINILM).encode(texts)` with its defaults
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from typing import Any
 import numpy as np
 from turns import race, serve
 
-OURS, PEERS = ("fp32", "bf16", "int8"), ("onnx", "onnx-int8", "torch")
+OURS, PEERS = ("fp32", "bf16", "int8"), ("onnx", "onnx-sorted", "onnx-int8", "st")
 Embed = Callable[[], np.ndarray]
 
 
 def texts_of(args: argparse.Namespace) -> list[str]:
     """The texts that all sides embed."""
-    return [line for line in args.texts.read_text(encoding="utf-8").splitlines() if line.strip()][: args.count]
+    lines = [line for line in args.texts.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [lines[number * len(lines) // args.count] for number in range(min(args.count, len(lines)))]
 
 
 def ours(side: str, args: argparse.Namespace) -> Embed:
@@ -42,7 +45,7 @@ def ours(side: str, args: argparse.Namespace) -> Embed:
     from pdl_nlp.steps import vectors
 
     threads.set_num_threads(1)
-    texts, vectors.TOGETHER = texts_of(args), args.batch
+    texts = texts_of(args)
     found: Any = load("nlp/minilm", precision="bf16" if side == "bf16" else "fp32")
     if side == "int8":
         from pdl.export.quantise import calibrate
@@ -56,17 +59,23 @@ def ours(side: str, args: argparse.Namespace) -> Embed:
 
 
 def peers(side: str, args: argparse.Namespace) -> Embed:
-    """ONNX Runtime and PyTorch."""
+    """ONNX Runtime and sentence-transformers."""
     sys.path.remove(str(Path(__file__).resolve().parent))  # where tokenizers.py is not HF's
     import torch
-    from transformers import AutoModel, AutoTokenizer
 
     torch.set_num_threads(1)
     texts, folder = texts_of(args), str(args.folder)
+    if side == "st":
+        from sentence_transformers import SentenceTransformer
+
+        model = SentenceTransformer(folder, device="cpu")
+        return lambda: np.asarray(model.encode(texts))
+    from transformers import AutoModel, AutoTokenizer
+
     read = AutoTokenizer.from_pretrained(folder)
-    order = np.argsort([len(text) for text in texts], kind="stable")
+    order = np.argsort([len(x) for x in (texts if side == "onnx" else read(texts)["input_ids"])], kind="stable")
     groups = [order[at : at + args.batch] for at in range(0, len(order), args.batch)]
-    net: Any = AutoModel.from_pretrained(folder, attn_implementation="sdpa" if side == "torch" else "eager").eval()
+    net: Any = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
 
     class Pooled(torch.nn.Module):
         def __init__(self) -> None:
@@ -86,21 +95,13 @@ def peers(side: str, args: argparse.Namespace) -> Embed:
             found[group] = run(made["input_ids"], made["attention_mask"], made["token_type_ids"])
         return found
 
-    pooled = Pooled()
-    if side == "torch":
-
-        def run(*arrays: np.ndarray) -> np.ndarray:
-            with torch.inference_mode():
-                return np.asarray(pooled(*map(torch.from_numpy, arrays)).numpy())
-
-        return lambda: embedded(run)
     import onnxruntime
 
     work = Path(tempfile.mkdtemp())
     ones = torch.ones((2, 8), dtype=torch.int64)
     names, axes = ["ids", "mask", "segments"], {0: "n", 1: "t"}
     torch.onnx.export(
-        pooled, (ones, ones, ones * 0), str(work / "net.onnx"), input_names=names, output_names=["vector"],
+        Pooled(), (ones, ones, ones * 0), str(work / "net.onnx"), input_names=names, output_names=["vector"],
         dynamic_axes=dict.fromkeys(names, axes) | {"vector": {0: "n"}}, dynamo=False, opset_version=17,
     )  # fmt: skip
     file = work / "net.onnx"
@@ -147,7 +148,9 @@ def main() -> None:
         if side in OURS or args.peer_python
     }
     rows = race(commands, seconds=0, turns=args.turns)
-    reference = next(work / f"{side}.npy" for side in ("torch", "onnx", "fp32") if (work / f"{side}.npy").exists())
+    reference = next(
+        work / f"{side}.npy" for side in ("st", "onnx", "onnx-sorted", "fp32") if (work / f"{side}.npy").exists()
+    )
     expected = np.load(reference)
     print(f"\nbeside {reference.stem}:")
     for name, row in rows.items():

@@ -32,7 +32,6 @@ from pdl.runtime.steps.outputs import PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.strict import check, fault
 
 MAX_STEPS = 32
-TOGETHER = 2 << 20  # bytes of inputs in one batch: larger ones are not faster, and take memory in proportion
 Kind = TypeVar("Kind", bound=PostStep)
 
 
@@ -132,14 +131,19 @@ class Pipeline:
         self, samples: Sequence[Sample], batch_size: int | None = None
     ) -> Iterator[tuple[list[int], dict[str, Array]]]:
         """The samples as batches for the net: the numbers of those in it, and the inputs [N, ...] by name. A batch has
-        at most `batch_size` samples; by default as many as have TOGETHER bytes, but one at least."""
+        at most `batch_size` samples, those of about one size together; by default as many as no input says
+        are too many (`InputStep.together`), but one at least."""
         groups: dict[Any, list[int]] = {}
         for number, sample in enumerate(samples):
             key = tuple(self.inputs[name].group(array) for name, array in sample.inputs.items())
             groups.setdefault(key, []).append(number)
+        shares = [
+            max(np.asarray(array).nbytes / self.inputs[name].together for name, array in sample.inputs.items())
+            for sample in samples
+        ]
         for members in groups.values():
-            largest = max(sum(np.asarray(array).nbytes for array in samples[i].inputs.values()) for i in members)
-            size = batch_size or max(1, TOGETHER // max(1, largest))
+            members.sort(key=shares.__getitem__)
+            size = batch_size or max(1, int(1 / max(shares[members[-1]], 1e-9)))
             for begin in range(0, len(members), size):
                 some = members[begin : begin + size]
                 yield some, self.collate([samples[i].inputs for i in some])

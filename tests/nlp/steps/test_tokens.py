@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pdl.errors import DataError, UsageError
+from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.steps import Resources, Sample
 from pdl_nlp.steps.tokens import TokensInput, held
 from pdl_nlp.tokenizers import Tokenizer
@@ -25,7 +26,7 @@ def bound(tokenizer: Tokenizer, **settings: Any) -> TokensInput:
 def test_a_text() -> None:
     sample = Sample()
     found = bound(wordpiece()).parse("UNwanted dog", sample)
-    assert (found.tolist(), found.dtype) == ([2, 9, 6, 7, 1, 3, 0, 0], np.int64)
+    assert (found.tolist(), found.dtype) == ([2, 9, 6, 7, 1, 3], np.int64)
     assert sample.notes == {"unknown": ["dog"]}
     kept = sample.memo["tokens"]
     assert [kept.texts[0][b:e] for b, e in kept.encoding.offsets] == ["", "UN", "want", "ed", "dog", ""]
@@ -41,16 +42,43 @@ def test_a_pair_and_its_segments() -> None:
     ):
         sample = Sample()
         ids, segments = (step.parse(item, sample) for step in steps)
-        assert ids.tolist() == [2, 5, 3, 9, 6, 7, 3, 0]
-        assert segments.tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
+        assert ids.tolist() == [2, 5, 3, 9, 6, 7, 3]
+        assert segments.tolist() == [0, 0, 0, 1, 1, 1, 1]
         assert sample.memo["tokens"].texts == ["want", "unwanted"]
 
 
 @pytest.mark.parametrize(
-    ("words", "length"), [(1, 8), (6, 8), (7, 16), (20, 24), (30, 32), (40, 48), (46, 48), (60, 50)]
+    ("words", "length"), [(1, 4), (6, 8), (7, 9), (19, 22), (30, 32), (40, 44), (46, 48), (60, 50)]
 )
 def test_few_lengths(words: int, length: int) -> None:
     assert bound(wordpiece(), max_length=50).parse("want " * words, Sample()).shape == (length,)
+
+
+def test_texts_of_about_one_length_go_together() -> None:
+    """Not one position of padding where there are many texts; and no more tokens at once than are of use."""
+    step = bound(wordpiece(), max_length=64)
+    pipeline = Pipeline({"tokens": [step]}, {})
+    counts = [1, 2, 3, 40, 5, 30, 6, 1, 44] * 20
+    samples = [pipeline.parse("want " * count) for count in counts]
+    seen = dict[int, Any]()
+    for members, inputs in pipeline.batches(samples):
+        assert inputs["tokens"].size <= 512
+        assert (inputs["tokens"] == 0).mean() < 0.25
+        seen |= dict(zip(members, inputs["tokens"], strict=True))
+    assert sorted(seen) == list(range(len(counts)))
+    for number, row in seen.items():
+        assert row[row > 0].tolist() == [2, *[5] * counts[number], 3]
+    assert len(list(pipeline.batches(samples, 1000))) == 5, "of 3 and 4 tokens, 5, 7 and 8, 32, 42 and 46"
+
+
+def test_pairs_of_several_lengths_in_one_batch() -> None:
+    steps = {name: bound(wordpiece(), pair="other", gives=name) for name in ("ids", "segments")}
+    pipeline = Pipeline({name: [step] for name, step in steps.items()}, {})
+    samples = [pipeline.parse(pair) for pair in ("want\twant", "want\twant want")]
+    ((members, inputs),) = pipeline.batches(samples)
+    assert members == [0, 1]
+    assert inputs["ids"].tolist() == [[2, 5, 3, 5, 3, 0], [2, 5, 3, 5, 5, 3]]
+    assert inputs["segments"].tolist() == [[0, 0, 0, 1, 1, 0], [0, 0, 0, 1, 1, 1]]
 
 
 def test_arrays_of_a_tokenizer_are_constants() -> None:
@@ -98,9 +126,7 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text,other\nwant,un\n")
     assert [each.item for each in bound(wordpiece()).file(tmp_path / "lines.txt")] == ["want", "un want"]
     step = bound(wordpiece(), pair="other")
-    assert [step.parse(each.item, Sample()).tolist() for each in step.file(tmp_path / "rows.csv")] == [
-        [2, 5, 3, 9, 3, 0, 0, 0]
-    ]
+    assert [step.parse(each.item, Sample()).tolist() for each in step.file(tmp_path / "rows.csv")] == [[2, 5, 3, 9, 3]]
     alone = bound(wordpiece())
     assert [alone.parse(each.item, Sample())[1] for each in alone.file(tmp_path / "rows.csv")] == [5]
 

@@ -51,6 +51,7 @@ class InputStep(Step):
     metavar     how one is written on the command line
     about       what one is, in a sentence: help for people
     batch_size  how many inputs are looked at together, unless the caller says otherwise
+    together    bytes of its arrays in one batch: larger ones are not faster, and take memory in proportion
     takes_content  whether an item may also be the content of a file, as bytes
     tolerance   how far what a bundle makes of an input may differ from what training makes of it, per number
     """
@@ -59,6 +60,7 @@ class InputStep(Step):
     metavar: str = ""
     about: str = ""
     batch_size: int = 32
+    together: ClassVar[int] = 2 << 20
     takes_content: ClassVar[bool] = False
     tolerance: ClassVar[float] = 0.0
 

@@ -46,7 +46,8 @@ class LettersInput(TokensInput):
     width    letters of a word
     """
 
-    name = "letters"
+    name, padding = "letters", 0
+    together = TokensInput.together * WIDEST
 
     def __init__(
         self,

@@ -20,6 +20,8 @@ from pdl_nlp.tokenizers.base import Encoding, Tokenizer
 
 GIVES = ("ids", "segments")
 MAX_LENGTH = 512
+LENGTHS = (*range(4, 16), *range(16, 32, 2), *(step * k for step in (4, 8, 16, 32, 64, 128, 256) for k in range(8, 16)))
+"""Lengths that arrays of texts have: 4, 5, ... 16, 18, ... 32, 36, ... 64, 72, ...."""
 
 
 class Tokenized(NamedTuple):
@@ -39,10 +41,10 @@ class TokensInput(InputStep):
     """A text -> the numbers of its tokens int64 [T], or of their segments; the special tokens that belong around it
     included, filled with the number of the padding (segments with 0).
 
-    T is the next of 8, 16, 24, 32, 48, 64, 96, ... and `max_length`, so that few shapes occur, and texts of one size go
-    through the model together; of longer texts the end is left out. What has no token is a DataError; unknown ones are
-    listed in the answer as "unknown". `sample.memo[vocabulary]` keeps the `Tokenized`, whose offsets are positions in
-    the text, for steps behind the net (of another part than the first one under "VOCABULARY.PART").
+    T is the next of `LENGTHS` or `max_length`, so that few shapes occur; texts of about one size go through the model
+    together, as long as the longest of them. Of longer texts the end is left out. What has no token is a DataError;
+    unknown ones are listed in the answer as "unknown". `sample.memo[vocabulary]` keeps the `Tokenized`, whose offsets
+    are positions in the text, for steps behind the net (of another part than the first one under "VOCABULARY.PART").
 
     vocabulary   the name of the tokens among the vocabularies; arrays of the tokenizer are the constants NAME.ARGUMENT
     tokenizer    its plain settings; see `held`
@@ -53,6 +55,8 @@ class TokensInput(InputStep):
     """
 
     name = "tokens"
+    batch_size = 256
+    together = 512 * 8  # of so many tokens products are as fast as of more
 
     def __init__(
         self,
@@ -71,7 +75,7 @@ class TokensInput(InputStep):
         own = [self.part] if self.pair is None else [self.part, self.pair]
         self.parts = texts("parts", parts) or own
         check(set(own) <= set(self.parts), f"parts={self.parts!r:.200} must have {' and '.join(own)}")
-        self.lengths = _lengths(self.max_length)
+        self.lengths = [*(n for n in LENGTHS if n < self.max_length), self.max_length]
         self.takes, self.metavar, self.about = "text", "TEXT", "a text"
         own = own if self.pair is not None else self.parts
         self.halves = own if len(own) == 2 else []
@@ -96,8 +100,15 @@ class TokensInput(InputStep):
             sample.note_unknown(self._unknown(made))
         segments = self.gives == "segments"
         numbers = made.segments if segments else made.encoding.ids
-        length = next(n for n in self.lengths if n >= len(numbers))
-        found = np.full(length, 0 if segments else self.tokenizer.pad, np.int64)
+        return self._padded(numbers, next(n for n in self.lengths if n >= len(numbers)))
+
+    @property
+    def padding(self) -> int:
+        """What stands behind the last token."""
+        return 0 if self.gives == "segments" or self.tokenizer.pad is None else self.tokenizer.pad
+
+    def _padded(self, numbers: Array, length: int) -> Array:
+        found = np.full((length, *numbers.shape[1:]), self.padding, np.int64)
         found[: len(numbers)] = numbers
         return found
 
@@ -136,7 +147,13 @@ class TokensInput(InputStep):
         return (Input(str(name), item) for name, item in found)
 
     def group(self, array: Array) -> Hashable:
-        return array.shape
+        """Lengths from 3/4 of a power of two up to it, or from half of one up to 3/4."""
+        bits = (len(array) - 1).bit_length()
+        return bits, 4 * len(array) > 3 << bits
+
+    def collate(self, arrays: Sequence[Array]) -> Array:
+        longest = max(map(len, arrays))
+        return np.stack([array if len(array) == longest else self._padded(array, longest) for array in arrays])
 
     def samples(self, rng: np.random.Generator) -> list[Any]:
         """Made-up texts of a few tokens."""
@@ -156,9 +173,3 @@ def held(tokenizer: Tokenizer, name: str = "tokens") -> tuple[dict[str, Any], di
     settings, vocabularies, arrays = tokenizer.state()
     constants = {f"{name}.{argument}": array for argument, array in arrays.items()}
     return {"vocabulary": name, "tokenizer": settings}, {name: vocabularies["tokens"]}, constants
-
-
-def _lengths(most: int) -> list[int]:
-    """8, 16, 24, 32, 48, 64, 96, ... below `most`, and `most`."""
-    found = {8, 24, *(k << n for n in range(most.bit_length()) for k in (16, 24))}
-    return [*sorted(n for n in found if n < most), most]

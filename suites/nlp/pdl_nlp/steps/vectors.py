@@ -20,7 +20,6 @@ from pdl.runtime.steps.outputs import PostStep, Ranking, ranked_alike
 
 SEARCH = Flag("--search", "FILE|FOLDER", "Answer with the nearest of these lines, or files of a folder.")
 FOUND = 5  # answers of a search, unless one asks for more
-TOGETHER = 64  # texts that go through the net at once
 
 
 class TextVector(PostStep):
@@ -93,21 +92,17 @@ class TextIndex:
 
 def vectors_of(texts: Sequence[str], predictor: Any) -> list[Array | None]:
     """The vector of each text by a model whose first output is one; None where a text has no token. Texts of about one
-    length go through the net together, `TOGETHER` at once."""
+    length go through the net together."""
     pipeline, found, samples = predictor.pipeline, list[Array | None]([None] * len(texts)), dict[int, Sample]()
     for number, text in enumerate(texts):
         try:
             samples[number] = pipeline.parse(text)
         except DataError:
             continue
-    name = next(iter(pipeline.inputs))
-    order = sorted(samples, key=lambda number: samples[number].inputs[name].shape)
-    for start in range(0, len(order), TOGETHER):
-        held = order[start : start + TOGETHER]
-        for members, inputs in pipeline.batches([samples[number] for number in held]):
-            made = next(iter(predictor.run(inputs).values()))
-            for row, member in enumerate(members):
-                found[held[member]] = made[row]
+    numbers = list(samples)
+    for members, inputs in pipeline.batches(list(samples.values())):
+        for member, vector in zip(members, next(iter(predictor.run(inputs).values())), strict=True):
+            found[numbers[member]] = vector
     return found
 
 
