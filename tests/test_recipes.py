@@ -180,6 +180,7 @@ GIVEN = {
     "nlp/snips_bilstm_crf",
     "nlp/sst2_textcnn",
     "nlp/sts_b_zh_embedding",
+    "nlp/ted_punctuation",
     "nlp/ud_ewt_bilstm",
 }
 #: a list of the reader's own images, a file of the reader's own texts

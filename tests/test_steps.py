@@ -109,6 +109,7 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
     "pdl-nlp": [
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "text_vector"}]},
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "spans", "scheme": "BIO", "vocabulary": "words"}]},
+        {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "marks", "marks": {"a": ","}, "vocabulary": "words"}]},
         {"pre": [{"step": "letters", **TEXT, "letters": "words", "width": 4}]},
     ],
     "pdl-ocr": [{"pre": IMAGE, "post": [{"step": "db_boxes"}]}],

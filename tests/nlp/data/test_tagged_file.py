@@ -38,6 +38,18 @@ def test_a_slash_is_a_word(tmp_path: Path) -> None:
     assert TaggedFile(tmp_path / "a.txt", form="words").tokens == [["/", "1/2"]]
 
 
+@pytest.mark.parametrize("form", ["columns", "words"])
+def test_long_sentences_are_cut_into_windows(form: str, tmp_path: Path) -> None:
+    words = [(f"w{n}", "AB"[n % 2]) for n in range(7)]
+    lines = ["x A", "", *(f"{word} {tag}" for word, tag in words)]
+    text = "x/A\n" + " ".join(f"{word}/{tag}" for word, tag in words) if form == "words" else "\n".join(lines)
+    (tmp_path / "a.txt").write_text(text)
+    data = TaggedFile(tmp_path / "a.txt", form=form, window=3)  # type: ignore[arg-type]
+    assert [len(tokens) for tokens in data.tokens] == [1, 3, 3, 1]
+    assert [pair for each in range(1, 4) for pair in zip(data.tokens[each], data.names[each], strict=True)] == words
+    assert [data.line_of(each) for each in range(4)] == ([1, 2, 2, 2] if form == "words" else [1, 3, 6, 9])
+
+
 @pytest.mark.parametrize(
     ("text", "settings", "message"),
     [

@@ -138,6 +138,22 @@ def test_training_decodes_only_what_the_scheme_allows(tmp_path: Path) -> None:
     assert "".join(each["text"] for each in spans) == "thehotelwaslovely."
 
 
+def test_marks_are_put_into_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each tag counts by itself, also where two of a kind follow one another."""
+    tree = recipe(tmp_path, "slots", task__marks={"BAD": "!", "THING": ","}, task__tokenizer="space")
+    for split in ("train", "val", "test"):
+        standin.write_tagged(tmp_path, {"path": f"{split}.txt", "classes": ["O", "THING", "GOOD", "BAD"]})
+    workflow.train(from_dict(tree), run=tmp_path / "run")
+    session = pdl.runtime.load(tmp_path / "run/model.pdl")
+    assert session(" the  hotel was dull \n") == {"marked": " the  hotel, was dull! \n"}
+    assert main(["predict", str(tmp_path / "run"), "the room was rude", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["marked"] == "the room, was rude!"
+    tags = Tagging(marks={"A": ","}, classes=["O", "A"]).tags
+    assert tags.spans(np.array([1, 1, 0, 1])).tolist() == [[0, 1, 0], [1, 2, 0], [3, 4, 0]]
+    with pytest.raises(ConfigError, match=r"task\.marks: COMMA: no spans of this kind"):
+        _ = Tagging(marks={"COMMA": ","}, classes=["O", "A"]).tags
+
+
 FAULTY = """Ada B-PER
 is I-PER
 here I-LOC

@@ -40,6 +40,7 @@ class TaggedFile(Dataset):
     separator  of columns, by default a tab where a line has one, else white space; of words and tags "/"
     tags       of "lines": the file whose lines have the tags of the words in the lines of `path`, with spaces between
     classes    the tags in the order of their numbers; by default those that occur, sorted
+    window     longer sentences, such as the words of a whole talk, are cut into pieces of so many words
     split      the part to take, where `ratios` cut the file by a hash of the sentence and `seed`
     between    the part to take in the order of the file, as shares of its sentences: [0.9, 1] is the last tenth
     normalise  a form of Unicode that words are brought into, such as NFKC; by default they stay as they are written
@@ -58,6 +59,7 @@ class TaggedFile(Dataset):
         separator: str | None = None,
         tags: str | Path | None = None,
         classes: Sequence[str] | None = None,
+        window: Annotated[int, Range(1)] | None = None,
         split: str | None = None,
         ratios: Mapping[str, float] | None = None,
         between: tuple[Share, Share] | None = None,
@@ -78,6 +80,8 @@ class TaggedFile(Dataset):
             found = list(_of_columns(file, token, tag, separator))
         else:
             found = list(_of_words(file, separator or "/"))
+        if window is not None:
+            found = [piece for each in found for piece in _pieces(*each, window, 1 if form == "columns" else 0)]
         self.classes = list(classes) if classes is not None else sorted_names(t for _, _, tags in found for t in tags)
         words = [[normalised(word, normalise) for word in each] for _, each, _ in found]
         rows = part_of("TaggedFile", [" ".join(each) for each in words], split, ratios, seed)
@@ -122,6 +126,12 @@ class TaggedFile(Dataset):
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         path, tags = standin.write_tagged(folder, settings)
         return StandIn({"path": str(path), **({} if tags is None else {"tags": str(tags)})}, standin.WHAT)
+
+
+def _pieces(line: int, words: list[str], tags: list[str], window: int, step: int) -> Iterator[Sentence]:
+    """A sentence in pieces of at most `window` words, where a word takes `step` lines."""
+    for at in range(0, len(words), window):
+        yield line + at * step, words[at : at + window], tags[at : at + window]
 
 
 def _of_columns(path: Path, token: int, tag: int, separator: str | None) -> Iterator[Sentence]:

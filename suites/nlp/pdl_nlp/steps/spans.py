@@ -1,14 +1,15 @@
-"""The answer step of taggers: tags of tokens become pieces of the text."""
+"""The answer steps of taggers: tags of tokens become pieces of the text, or marks put into it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.steps import Sample
-from pdl.runtime.steps.arguments import one_of, text
+from pdl.runtime.steps.arguments import check, one_of, text
 from pdl.runtime.steps.outputs import Labelled
 from pdl_nlp.schemes import Tags
 
@@ -35,10 +36,7 @@ class Spans(Labelled):
         return Tags(self.labels, self.scheme)  # type: ignore[arg-type]
 
     def __call__(self, value: Any, sample: Sample) -> Any:
-        made = sample.memo.get(self.vocabulary)
-        if made is None or value.ndim != 1:
-            raise UsageError(f"spans: tags {value.shape} must be [T], behind the step tokens ({self.vocabulary!r})")
-        whole, offsets = made.texts[0], made.encoding.offsets
+        whole, offsets = _read(self, value, sample)
         found = value[: len(offsets)]
         if self.scheme == "none":
             tokens = zip(offsets.tolist(), found.tolist(), strict=False)
@@ -54,6 +52,42 @@ class Spans(Labelled):
 
     def caption(self, answer: Any) -> str:
         return "  ".join(f"{each['text']}/{each['tag']}" for each in answer["spans"]) or "nothing"
+
+
+class Marks(Labelled):
+    """{"marked": the text with a mark behind each token whose tag has one} of tags int [T]: punctuation put into a text
+    without.
+
+    marks       what is written behind a token, by its tag: {"COMMA": ","}
+    vocabulary  under which the step `tokens` keeps the text
+    """
+
+    name = "marks"
+    any_script = True
+
+    def __init__(self, marks: Mapping[str, str], vocabulary: str = "tokens") -> None:
+        good = isinstance(marks, Mapping) and marks and all(isinstance(each, str) for each in (*marks, *marks.values()))
+        check(good, f"marks={marks!r:.60} must be a mark for each of some tags")
+        self.marks, self.vocabulary = dict(marks), text("vocabulary", vocabulary)
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        whole, offsets = _read(self, value, sample)
+        made, at = list[str](), 0
+        for (_, end), tag in zip(offsets.tolist(), value[: len(offsets)].tolist(), strict=False):
+            made += [whole[at:end], self.marks.get(self.label(tag), "")]
+            at = end
+        return {"marked": "".join([*made, whole[at:]])}
+
+    def caption(self, answer: Any) -> str:
+        return str(answer["marked"])
+
+
+def _read(step: Spans | Marks, value: Any, sample: Sample) -> tuple[str, Array]:
+    """The text that tags [T] are of, and the offsets of its tokens."""
+    made = sample.memo.get(step.vocabulary)
+    if made is None or value.ndim != 1:
+        raise UsageError(f"{step.name}: tags {value.shape} must be [T], behind the step tokens ({step.vocabulary!r})")
+    return made.texts[0], made.encoding.offsets
 
 
 def _span(whole: str, begin: int, end: int, tag: str) -> dict[str, Any]:

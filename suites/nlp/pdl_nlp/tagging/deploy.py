@@ -52,12 +52,13 @@ class TaggingDeployer(TextDeployer):
             inputs["letters"] = Spec((n, t, task.letters), int64)
             pre["letters"] = [{"step": "letters", **common, "letters": "letters", "width": task.letters}]
             vocabularies = {**vocabularies, "letters": task.vocabularies["letters"]}
+        spans = {"step": "spans", "scheme": task.tags.scheme}
         return Deployment(
             module=Decoded(model, task.tags.forbidden),
             inputs=inputs,
             outputs=("tags",),
             pre=pre,
-            post={"tags": [{"step": "spans", "scheme": task.tags.scheme}]},
+            post={"tags": [{"step": "marks", "marks": task.marks} if task.marks else spans]},
             samples=self.samples(dataset),
             labels=task.classes,
             vocabularies=vocabularies,

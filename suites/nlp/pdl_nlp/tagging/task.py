@@ -42,6 +42,8 @@ class Tagging(Task):
     scheme           how tags mark spans; by default as they are written. With `segment` how words are marked, by
                      default BMES
     segment          the data's tokens are words, which are to be found in texts without spaces
+    marks            the tags are of marks that follow tokens, and these are written: {COMMA: ","}. Each tag is then
+                     counted by itself, and a bundle answers with the text and its marks
     entities         kinds of spans whose F1 is measured by itself, such as [nr, ns, nt]
     tokenizer        what texts are cut into that a bundle is asked about, as the data's tokens are: "words" (letters in
                      a row, and every sign alone), "space" (what stands between white space) or "characters"
@@ -62,6 +64,7 @@ class Tagging(Task):
         classes: Sequence[str] | None = None,
         scheme: Scheme | None = None,
         segment: bool = False,
+        marks: Mapping[str, str] | None = None,
         entities: Sequence[str] = (),
         tokenizer: Kind = "words",
         lower: bool = True,
@@ -71,7 +74,8 @@ class Tagging(Task):
         max_length: Annotated[int, Range(1)] = 512,
         mistakes: Annotated[int, Range(0)] = 24,
     ) -> None:
-        self.classes, self.scheme, self.entities = list(classes or ()), scheme, list(entities)
+        self.classes, self.entities, self.marks = list(classes or ()), list(entities), dict(marks or {})
+        self.scheme: Scheme | None = scheme or ("BIO" if marks else None)  # a tag without a letter marks one token
         self.segment: Scheme | None = (scheme or "BMES") if segment else None
         if segment and (tokenizer != "characters" or self.segment not in ("BIO", "BIOES", "BMES") or letters):
             raise ConfigError(
@@ -155,8 +159,9 @@ class Tagging(Task):
     def tags(self) -> Tags:
         """The tags, once they are known."""
         found = Tags(self.classes, self.segment or self.scheme)
-        if wrong := sorted(set(self.entities) - set(found.kinds)):
-            raise ConfigError(f"task.entities: {', '.join(wrong)}: no spans of this kind in the data")
+        for name, kinds in (("entities", self.entities), ("marks", self.marks)):
+            if wrong := sorted(set(kinds) - set(found.kinds)):
+                raise ConfigError(f"task.{name}: {', '.join(wrong)}: no spans of this kind in the data")
         return found
 
     @cached_property
