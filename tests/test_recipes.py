@@ -38,6 +38,7 @@ QUICK = {
     "pdl_nlp.Matching": ("nlp/matching_file",),
     "pdl_nlp.Tagging": ("nlp/people_daily_lac", "nlp/ud_ewt_bilstm"),
     "pdl_nlp.TextClassification": ("nlp/chnsenticorp_bow", "nlp/sst2_encoder", "nlp/sst2_textcnn"),
+    "pdl_nlp.WordVectors": ("nlp/word_vectors",),
     "pdl_quantum.AdaptVQE": ("quantum/lih_adapt_vqe",),
     "pdl_quantum.GibbsPreparation": ("quantum/gibbs_tfi",),
     "pdl_quantum.QAOA": ("quantum/maxcut_qaoa",),
@@ -184,7 +185,13 @@ GIVEN = {
     "nlp/ud_ewt_bilstm",
 }
 #: a list of the reader's own images, a file of the reader's own texts
-LISTED = {"cv/face_mask_mobilenetv2", "nlp/matching_file", "nlp/tagging_file", "nlp/text_classification"}
+LISTED = {
+    "cv/face_mask_mobilenetv2",
+    "nlp/matching_file",
+    "nlp/tagging_file",
+    "nlp/text_classification",
+    "nlp/word_vectors",
+}
 
 
 @pytest.mark.parametrize("name", sorted(GIVEN))

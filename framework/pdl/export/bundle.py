@@ -231,14 +231,17 @@ def _compare_inputs(session: Session, deployment: Deployment, wanted: list[dict[
 
 
 def _difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
-    """max |a - b| / max(1, max |b|) over the outputs; infinite where shapes differ or only one has NaN."""
+    """max |a - b| / max(1, max |b|) over the outputs; infinite where shapes differ, or what is NaN or infinite."""
     worst = 0.0
     for name, b in theirs.items():
         a = ours[name]
-        if a.shape != b.shape or not np.array_equal(np.isnan(a), np.isnan(b)):
+        if a.shape != b.shape:
             return float("inf")
-        off = float(np.nanmax(np.abs(a.astype(np.float64) - b), initial=0.0))
-        worst = max(worst, off / max(1.0, float(np.nanmax(np.abs(b.astype(np.float64)), initial=0.0))))
+        finite = np.isfinite(b)
+        if not np.array_equal(a[~finite], b[~finite], equal_nan=a.dtype.kind == "f"):
+            return float("inf")
+        off = np.abs(a[finite].astype(np.float64) - b[finite])
+        worst = max(worst, float(off.max(initial=0.0)) / max(1.0, float(np.abs(b[finite]).max(initial=0.0))))
     return worst
 
 

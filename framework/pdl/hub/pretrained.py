@@ -104,6 +104,17 @@ def collected() -> Iterator[list[Report]]:
         _mode.reports = before
 
 
+def skipped() -> bool:
+    """Whether this is in a block of `deferred`, where nothing else that begins with given weights does so, either."""
+    return _mode.deferred
+
+
+def report(made: Report) -> None:
+    """Let the training log show what became of weights, where these are `collected`."""
+    if _mode.reports is not None:
+        _mode.reports.append(made)
+
+
 def load_pretrained(model: Module, source: str | Path) -> Report:
     """Fill `model` with the weights of a name of the hub, a bundle, a safetensors file, a PyTorch file or a run folder.
 
@@ -121,8 +132,7 @@ def load_pretrained(model: Module, source: str | Path) -> Report:
     model.load_state_dict(fit.taken, strict=False)
     count = len(fit.taken) - len(fit.adapted)
     made = Report(state.source, type(model).__name__, count, fit.adapted, fit.fresh, fit.unused, converted)
-    if _mode.reports is not None:
-        _mode.reports.append(made)
+    report(made)
     return made
 
 

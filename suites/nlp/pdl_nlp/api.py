@@ -5,3 +5,4 @@ from pdl_nlp.embedding import Embedding
 from pdl_nlp.matching import Matching
 from pdl_nlp.models import *
 from pdl_nlp.tagging import Tagging
+from pdl_nlp.word_vectors import WordVectors

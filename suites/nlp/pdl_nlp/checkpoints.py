@@ -59,7 +59,7 @@ def sizes(source: str | Path) -> dict[str, Any]:
     """The arguments of `pdl_nlp.BERT` that a checkpoint was made with."""
     if is_folder(source):
         return _of_config(Path(source) / CONFIG)
-    found = _model_of(source)
+    found = model_of(source)
     return {name: found[name] for name in SIZES if name in found}
 
 
@@ -69,7 +69,7 @@ def tokenizer(source: str | Path) -> Tokenizer:
         return read(source)
     from pdl.runtime.bundle import read as read_bundle
 
-    bundle = read_bundle(_bundle(source))
+    bundle = read_bundle(bundle_at(source))
     steps = [step for each in bundle.pipeline["pre"].values() for step in each if step.get("step") == "tokens"]
     if not steps:
         raise UsageError(f"{source}: its bundle reads no texts, so it has no tokenizer")
@@ -104,7 +104,7 @@ def _of_config(file: Path) -> dict[str, Any]:
     return made
 
 
-def _model_of(source: str | Path) -> Mapping[str, Any]:
+def model_of(source: str | Path) -> Mapping[str, Any]:
     """The model section of what a bundle was made of."""
     from pdl.config.source import parsed
     from pdl.hub.index import index
@@ -114,14 +114,14 @@ def _model_of(source: str | Path) -> Mapping[str, Any]:
         return known.build.model
     from pdl.runtime.bundle import read as read_bundle
 
-    text = read_bundle(_bundle(source)).config
+    text = read_bundle(bundle_at(source)).config
     section = parsed(text, Path("config.yaml")).get("model") if text.strip() else None
     if not isinstance(section, Mapping):
         raise ConfigError(f"{source}: does not say which net it is; give the model its sizes in the recipe")
     return section
 
 
-def _bundle(source: str | Path) -> Path:
+def bundle_at(source: str | Path) -> Path:
     """The bundle of a name of the hub, a run or a file."""
     path = Path(source)
     if path.is_dir():

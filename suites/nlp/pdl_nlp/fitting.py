@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pdl.dtype import Array
 from pdl.errors import ConfigError
+from pdl.hub.pretrained import Report, report, skipped
 from pdl.nn import Module
 from pdl.vocabulary import Vocabulary
 from pdl_nlp import checkpoints
 from pdl_nlp.tokenizers import BERT, Characters, Tokenizer, Words, read
 from pdl_nlp.tokenizers.base import BERT_PAIR, BERT_SINGLE
 from pdl_nlp.tokenizers.words import SPLITS
+from pdl_nlp.vectors import Vectors, fill
 
 if TYPE_CHECKING:
     from pdl.train import Recipe
@@ -26,7 +28,7 @@ white space."""
 SPECIAL = {part: BERT[part] for part in ("pad", "unknown")}
 
 
-def counted(texts: Sequence[str], kind: Kind, *, lower: bool) -> Counter[str]:
+def counted(texts: Iterable[str], kind: Kind, *, lower: bool) -> Counter[str]:
     """How often each token occurs that `tokenizer_of` finds in texts."""
     found = Counter[str]()
     for text in texts:
@@ -68,6 +70,14 @@ def _split(kind: Kind) -> str:
     return "space" if kind == "space" else "signs"
 
 
+def letters_of(words: Iterable[str]) -> Vocabulary:
+    """The letters of words, for `pdl_nlp.steps.letters`: those that two of them have at least."""
+    counts = Counter[str]()
+    for word in words:
+        counts.update(set(word))
+    return vocabulary_of(counts, min_count=2)
+
+
 def unknown_share(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
     """The share of the tokens of texts that the vocabulary lacks."""
     ids = tokenizer.encode_many(texts).ids
@@ -78,10 +88,12 @@ class WithTokenizer:
     """What tasks on texts share: a tokenizer made of training texts, read from a file, or that of a checkpoint that the
     model begins with; and what it says of the model.
 
-    kind   one of `KINDS`, a path, the settings of a tokenizer that a run keeps; None: that of the checkpoint, or words
+    kind     one of `KINDS`, a path, settings of a tokenizer that a run keeps; None: that of the checkpoint, or words
+    vectors  what `pdl_nlp.vectors.Vectors` reads, with which the model's table of tokens begins; None: random ones
     """
 
     kind: Any
+    vectors: str | None = None
     lower: bool
     min_count: int
     vocabulary_size: int | None
@@ -89,7 +101,7 @@ class WithTokenizer:
     vocabularies: dict[str, Vocabulary]
     constants: dict[str, Array]
 
-    def fit_tokenizer(self, recipe: Recipe, texts: Sequence[str], *, special: Mapping[str, str] = SPECIAL) -> None:
+    def fit_tokenizer(self, recipe: Recipe, texts: Iterable[str], *, special: Mapping[str, str] = SPECIAL) -> None:
         """Make the tokenizer of training texts, with these special tokens, or read it; that of a run is there
         already."""
         if "tokens" in self.vocabularies:
@@ -99,6 +111,8 @@ class WithTokenizer:
         self.kind = "words" if given is None else given
         if self.kind in KINDS and (given is not None or begin is None):
             counts = counted(texts, self.kind, lower=self.lower)
+            if self.word_vectors is not None:  # words that training lacks have vectors, too
+                counts.update(dict.fromkeys(self.word_vectors.names, self.min_count))
             size: dict[str, Any] = {"min_count": self.min_count, "most": self.vocabulary_size}
             self.vocabularies["tokens"] = vocabulary_of(counts, **size, special=special)
             return
@@ -106,6 +120,21 @@ class WithTokenizer:
         self.kind, vocabularies, arrays = made.state()
         self.vocabularies |= vocabularies
         self.constants |= {f"tokens.{name}": array for name, array in arrays.items()}
+
+    @cached_property
+    def word_vectors(self) -> Vectors | None:
+        """The vectors that the model begins with."""
+        return None if self.vectors is None else Vectors(self.vectors)
+
+    def model(self, recipe: Recipe) -> Module:
+        """The recipe's model, its table of tokens filled with `vectors` (of a run it has its own weights)."""
+        made: Module = super().model(recipe)  # type: ignore[misc]
+        source = None if skipped() else self.word_vectors
+        if source is not None:
+            names = self.tokenizer.tokens
+            shown = f"vectors of {fill(made, names, source):,} of {len(names):,} tokens"
+            report(Report(source.source, type(made).__name__, 0, {"embed": shown}))
+        return made
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -123,6 +152,9 @@ class WithTokenizer:
     def token_facts(self, recipe: Recipe) -> dict[str, Any]:
         """The number of tokens and that of padding; sizes of a pretrained encoder where the recipe leaves them out."""
         own = {"vocab_size": len(self.vocabularies["tokens"]), "pad": self.tokenizer.pad}
+        source = None if skipped() else self.word_vectors
+        if source is not None:
+            own["dim"] = source.dim
         begin, model = recipe.model.get("pretrained"), recipe.model
         left_out = [name for name in checkpoints.SIZES if name in model.takes and name not in model]
         return {**own, **checkpoints.sizes(begin)} if begin is not None and left_out else own

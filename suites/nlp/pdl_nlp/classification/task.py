@@ -45,6 +45,8 @@ class TextClassification(WithTokenizer, Task):
     min_count        tokens that occur less often in training are unknown
     vocabulary_size  the most tokens, padding and the unknown one among them
     max_length       tokens of a text that count, from its beginning, special ones included
+    vectors          vectors of words that the model's table begins with: a file (.vec or .txt, lines `word 0.1 ...`) or
+                     a run of `pdl_nlp.WordVectors`. Their words join the vocabulary
     label_smoothing  share of the target that is spread evenly over all classes; in training only, as the next two
     class_weights    weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike
     focal_gamma      of the focal loss (Lin et al., arXiv 1708.02002); 0: plain cross-entropy
@@ -64,6 +66,7 @@ class TextClassification(WithTokenizer, Task):
         min_count: Annotated[int, Range(1)] = 1,
         vocabulary_size: Annotated[int, Range(3)] | None = None,
         max_length: Annotated[int, Range(1)] = 256,
+        vectors: str | None = None,
         label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
         class_weights: ClassWeights | None = None,
         focal_gamma: Gamma = 0.0,
@@ -71,6 +74,7 @@ class TextClassification(WithTokenizer, Task):
     ) -> None:
         self.classes, self.several = list(classes or ()), several
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
+        self.vectors = vectors
         self.max_length, self.label_smoothing, self.mistakes = max_length, label_smoothing, mistakes
         self.class_loss = ClassLoss(class_weights, focal_gamma)
         self.of_one_class = class_weights is not None or focal_gamma > 0 or label_smoothing > 0

@@ -115,7 +115,7 @@ def write_tagged(folder: Path, settings: Mapping[str, Any]) -> tuple[Path, Path 
 
 def write_lines(folder: Path, settings: Mapping[str, Any]) -> Path:
     """Lines of text for `PlainText`."""
-    path = settings.get("path", "texts.txt")
+    path = settings.get("path") or "texts.txt"
     name = Path(str(path if isinstance(path, str | Path) else path[0])).name
     texts = [text for text, _ in draw(name)]
     return write(folder / name, [json.dumps({"text": text}) for text in texts] if ".json" in name else texts)

@@ -9,3 +9,4 @@ from pdl_nlp.models.rnn_tagger import RNNTagger, TaggingModel
 from pdl_nlp.models.sim_net import SimNet
 from pdl_nlp.models.text_cnn import TextCNN
 from pdl_nlp.models.text_rnn import TextRNN
+from pdl_nlp.models.word2vec import FastText, Word2Vec

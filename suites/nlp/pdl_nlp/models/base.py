@@ -10,7 +10,11 @@ from pdl.hints import Range
 from pdl.nn import Embedding, Module, init
 from pdl.tensor import Tensor
 
+FACTOR = 1_000_003  # of a token's number in the hash of an n-gram
+UNSEEN = 0.01  # of the values that vectors of n-grams begin with; those of tokens have 0.25
 Width: TypeAlias = Annotated[int, Range(1)]
+Grams: TypeAlias = Annotated[int, Range(1, 3)]
+Buckets: TypeAlias = Annotated[int, Range(2, 1 << 24)]
 Rate: TypeAlias = Annotated[float, Range(0, below=1)]
 
 
@@ -56,6 +60,38 @@ def embedding(rows: int, dim: int, *, sparse: bool = False) -> Embedding:
     init.uniform_(made.weight, -0.25, 0.25)
     made.weight.data[0] = 0
     return made
+
+
+class NGrams(Embedding):
+    """Vectors of the n-grams around each token, side by side: for `n` 2 of the pairs with the token before and with the
+    one behind it, for 3 also of the three around it. They are hashed: the row of a, b is 1 + (1000003 a + b) mod
+    (rows - 1).
+
+    Vectors begin near 0, so that an n-gram that training has not seen says little.
+    """
+
+    def __init__(self, rows: int, dim: int, n: int) -> None:
+        super().__init__(rows, dim, padding_idx=0, sparse=True)
+        init.uniform_(self.weight, -UNSEEN, UNSEEN)
+        self.weight.data[0] = 0
+        self.n, self.rows, self.width = n, rows, dim * n
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens int64 [N, T], 0 behind the last one -> [N, T, width]."""
+        none = tokens[:, :1] * 0
+        before, after = pdl.concat([none, tokens[:, :-1]], axis=1), pdl.concat([tokens[:, 1:], none], axis=1)
+        left = before * FACTOR + tokens
+        grams = [left, tokens * FACTOR + after]
+        if self.n > 2:
+            grams.append(pdl.remainder(left, self.rows - 1) * FACTOR + after + 1)
+        there = pdl.astype(pdl.not_equal(tokens, 0), pdl.int64)
+        look = super().forward
+        return pdl.concat([look((pdl.remainder(gram, self.rows - 1) + 1) * there) for gram in grams], axis=-1)
+
+
+def vectors(embed: Embedding, grams: NGrams | None, tokens: Tensor) -> Tensor:
+    """Vectors of tokens [N, T, C], with those of their n-grams beside them."""
+    return embed(tokens) if grams is None else pdl.concat([embed(tokens), grams(tokens)], axis=-1)
 
 
 def real(tokens: Tensor) -> Tensor:

@@ -8,7 +8,21 @@ import pdl
 from pdl.hints import Range
 from pdl.nn import GRU, LSTM, Dropout, Linear
 from pdl.tensor import Tensor
-from pdl_nlp.models.base import HUGE, Rate, TextModel, Width, average, embedding, highest, lengths_of, real
+from pdl_nlp.models.base import (
+    HUGE,
+    Buckets,
+    Grams,
+    NGrams,
+    Rate,
+    TextModel,
+    Width,
+    average,
+    embedding,
+    highest,
+    lengths_of,
+    real,
+    vectors,
+)
 
 
 class TextRNN(TextModel):
@@ -24,6 +38,9 @@ class TextRNN(TextModel):
     cell         "lstm" or "gru"
     pool         "attention", "mean" or "max"
     dropout      of the vectors of tokens, between layers, and of what the last layer reads
+    ngrams       2: the net also reads hashed pairs of tokens; 3: and threes (`pdl_nlp.models.base.NGrams`)
+    buckets      rows of the table of n-grams
+    ngram_dim    of their vectors
     """
 
     def __init__(
@@ -37,17 +54,22 @@ class TextRNN(TextModel):
         cell: Literal["lstm", "gru"] = "lstm",
         pool: Literal["attention", "mean", "max"] = "attention",
         dropout: Rate = 0.5,
+        ngrams: Grams = 1,
+        buckets: Buckets = 1 << 17,
+        ngram_dim: Width = 32,
     ) -> None:
         super().__init__(vocab_size, num_classes)
         self.embed, self.dropout, self.pool = embedding(self.vocab_size, dim), Dropout(dropout), pool
+        self.grams = NGrams(buckets, ngram_dim, ngrams) if ngrams > 1 else None
+        width = dim + (self.grams.width if self.grams is not None else 0)
         kind = LSTM if cell == "lstm" else GRU
-        self.rnn = kind(dim, hidden, num_layers=layers, dropout=dropout, bidirectional=True)
+        self.rnn = kind(width, hidden, num_layers=layers, dropout=dropout, bidirectional=True)
         self.attend = Linear(2 * hidden, 1, bias=False) if pool == "attention" else None
         self.head = Linear(2 * hidden, self.num_classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
         there = real(tokens)
-        states = self.rnn(self.dropout(self.embed(tokens)), lengths=lengths_of(there))[0]
+        states = self.rnn(self.dropout(vectors(self.embed, self.grams, tokens)), lengths=lengths_of(there))[0]
         made: Tensor = self.head(self.dropout(self._pooled(states, there)))
         return made
 

@@ -19,11 +19,12 @@ WIDEST = 64
 
 class Letters:
     """The letters of words as numbers: the vocabulary's from 2 on, 1 of others, 0 behind the last one. Words with more
-    than `width` are their first (width + 1) // 2 letters and their last width // 2.
+    than `width` are their first (width + 1) // 2 letters and their last width // 2. With `lower` they are
+    lowered first.
     """
 
-    def __init__(self, vocabulary: Vocabulary, width: int) -> None:
-        self.vocabulary, self.width = vocabulary, width
+    def __init__(self, vocabulary: Vocabulary, width: int, *, lower: bool = False) -> None:
+        self.vocabulary, self.width, self.lower = vocabulary, width, lower
 
     @cached_property
     def _find(self) -> dict[str, int]:
@@ -32,7 +33,8 @@ class Letters:
     def encode(self, words: Sequence[str]) -> Array:
         """int64 [T, width]."""
         made, width, find = np.zeros((len(words), self.width), np.int64), self.width, self._find
-        for row, word in zip(made, words, strict=True):
+        for row, given in zip(made, words, strict=True):
+            word = given.lower() if self.lower else given
             kept = word if len(word) <= width else word[: (width + 1) // 2] + word[len(word) - width // 2 :]
             row[: len(kept)] = [find.get(letter, 1) for letter in kept]
         return made
@@ -44,6 +46,7 @@ class LettersInput(TokensInput):
 
     letters  the name of their vocabulary, whose first two are the padding and the unknown one
     width    letters of a word
+    lower    whether words are lowered first
     """
 
     name, padding = "letters", 0
@@ -58,14 +61,16 @@ class LettersInput(TokensInput):
         max_length: int = MAX_LENGTH,
         part: str = "text",
         parts: Sequence[str] = (),
+        lower: bool = False,
     ) -> None:
         super().__init__(vocabulary, tokenizer, max_length, part, None, parts)
+        self.lower = lower
         self.letters, self.width = text("letters", letters), count("width", width, most=WIDEST)
 
     def bind(self, resources: Resources) -> None:
         super().bind(resources)
         resources.check_vocabulary(self.letters, self.name)
-        self.read = Letters(resources.vocabularies[self.letters], self.width)
+        self.read = Letters(resources.vocabularies[self.letters], self.width, lower=self.lower)
 
     def parse(self, item: Any, sample: Sample) -> Array:
         ids = super().parse(item, sample)

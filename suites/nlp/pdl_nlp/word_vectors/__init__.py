@@ -1,0 +1,3 @@
+"""Vectors of words, learned of texts alone."""
+
+from pdl_nlp.word_vectors.task import WordVectors
