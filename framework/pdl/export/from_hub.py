@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +19,27 @@ import numpy as np
 from pdl import watch
 from pdl.config import build as build_node
 from pdl.dims import Dim
+from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.export.bundle import write
 from pdl.export.deployment import Deployment
 from pdl.export.imported import import_model, pipeline_of
 from pdl.export.systems import opened
-from pdl.files import replacing
+from pdl.files import map_file, replacing
 from pdl.hub.cache import BUILT, cache_dir, lock, writing
 from pdl.hub.entries import Build, Entry, System
 from pdl.hub.files import obtain, usable
 from pdl.hub.index import incompatible
-from pdl.hub.pretrained import load_pretrained
+from pdl.hub.pretrained import load_state
+from pdl.hub.states import State, read_state
 from pdl.nn import Module, init
+from pdl.onnx import reader
 from pdl.ops.base import Spec
 from pdl.runtime import load
 from pdl.runtime.bundle import SUFFIX, read
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.steps import Resources
+from pdl.runtime.weights import from_bytes
 from pdl.version import __version__
 from pdl.vocabulary import Vocabulary
 
@@ -95,7 +99,8 @@ def _good(path: Path) -> bool:
 def _key(entry: Entry) -> str:
     """A name for exactly this bundle."""
     build = entry.build or Build()
-    named = [entry.card, build.pipeline if isinstance(build.pipeline, str) else None, _labels_file(build)]
+    pipeline = build.pipeline if isinstance(build.pipeline, str) else None
+    named = [entry.card, pipeline, _labels_file(build), build.arrays]
     named += (build.vocabularies or {}).values()
     files = {name: hashlib.sha256(_inside(entry, name).read_bytes()).hexdigest() for name in named if name}
     facts = {
@@ -123,7 +128,8 @@ def _inside(entry: Entry, name: str) -> Path:
 # -- building ----------------------------------------------------------------------------------------------------------
 def _build(entry: Entry, file: Path, target: Path) -> None:
     """The bundle of a foreign file, in its place whole or not at all."""
-    make = _of_graph if file.suffix in GRAPHS else _of_weights
+    named = entry.build is not None and entry.build.model is not None
+    make = _of_graph if file.suffix in GRAPHS and not named else _of_weights
     with writing(target, entry.bytes):
         target.parent.mkdir(parents=True, exist_ok=True)
     with writing(target, entry.bytes), replacing(target) as part:
@@ -157,13 +163,25 @@ def _of_weights(entry: Entry, file: Path, path: Path) -> None:
         raise UsageError(f"{entry.name}: {entry.file} holds weights alone, and its entry does not say of which net")
     with init.skipped():
         model = build_node(build.model)
-    report = load_pretrained(model, file)
+    report = load_state(model, state_of(entry, build, file))
     if report.adapted or report.fresh:
         raise DataError(f"{entry.name}: its entry names a net that the weights do not fill:\n{report}")
     facts = _facts(entry)
     how = f"{report.loaded} tensors of {entry.file}{f' ({report.converted})' if report.converted else ''}"
     facts["about"] |= {"model": build.model["_target_"], "weights": how}
     write(path, _deployment(entry, build, model.eval(), facts), name=entry.short, metrics=facts["metrics"])
+
+
+def state_of(entry: Entry, build: Build, file: Path) -> State:
+    """The weights in a file, or the tensors of an ONNX graph, with what its entry adds to them."""
+    more: Mapping[str, Array] = {}
+    if build.arrays is not None:
+        path = _inside(entry, build.arrays)
+        more = from_bytes(map_file(path), str(path), "safetensors")
+    if file.suffix not in GRAPHS:
+        state = read_state(file)
+        return replace(state, arrays={**state.arrays, **more})
+    return State(str(file), {**reader.read(file).graph.initialisers, **more}, "onnx")
 
 
 def _pipeline(entry: Entry, build: Build) -> Mapping[str, Any] | None:

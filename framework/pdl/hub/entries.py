@@ -93,7 +93,9 @@ class Metric:
 class Build:
     """How a foreign file becomes a bundle on first use (pdl.export.bundle_of).
 
-    model     {_target_: pdl_cv.MobileNetV2, ...}: the net that the weights of a .pth or .safetensors belong to
+    model     {_target_: pdl_cv.MobileNetV2, ...}: the net that the weights of a .pth or .safetensors belong to, or the
+              tensors of an .onnx, whose graph is then left aside; the net's `remap` knows their names
+    arrays    a safetensors file inside the package: what that net needs besides, for its `remap`
     pipeline  what goes before and after the net, or the path of a YAML inside the package
     labels    a text file inside the package, or `metadata:KEY` of the ONNX model
     vocabularies  names by number that the pipeline of weights speaks of: text files inside the package, a name a line,
@@ -103,6 +105,7 @@ class Build:
     """
 
     model: dict[str, Any] | None = None
+    arrays: str | None = None
     pipeline: dict[str, Any] | str | None = None
     labels: str | None = None
     vocabularies: dict[str, str] | None = None

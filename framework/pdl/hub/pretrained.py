@@ -122,9 +122,11 @@ def load_pretrained(model: Module, source: str | Path) -> Report:
     `nn.from_torch`. A head for another number of classes stays fresh and a stem for other input channels is adapted;
     the report says so. Anything else that does not fit is a ShapeError that lists all of it, and nothing is changed.
     """
-    if _mode.deferred:
-        return Report(str(source), type(model).__name__, 0)
-    state = read_state(source)
+    return load_state(model, read_state(source)) if not _mode.deferred else Report(str(source), type(model).__name__, 0)
+
+
+def load_state(model: Module, state: State) -> Report:
+    """`load_pretrained` of weights that have been read."""
     arrays, converted = _converted(model, state)
     fit = _Fit(model, arrays)
     if fit.faults:
@@ -145,8 +147,8 @@ def _converted(model: Module, state: State) -> tuple[Mapping[str, Array], str]:
         return state.arrays, ""
     if state.layout == "unknown" and not _Fit(model, state.arrays).faults:
         return state.arrays, ""
-    remap, note = _remap_of(model)
-    if state.layout == "torch":
+    remap, note = _remap_of(model, "ONNX's" if state.layout == "onnx" else "PyTorch's")
+    if state.layout != "unknown":
         return remap(model, state.arrays), note
     try:
         turned = remap(model, state.arrays)
@@ -155,14 +157,14 @@ def _converted(model: Module, state: State) -> tuple[Mapping[str, Array], str]:
     return (turned, note) if not _Fit(model, turned).faults else (state.arrays, "")
 
 
-def _remap_of(model: Module) -> tuple[Callable[[Any, Mapping[str, Any]], Mapping[str, Array]], str]:
-    """What turns PyTorch's state dicts into those of this net, and a word for it."""
+def _remap_of(model: Module, whose: str) -> tuple[Callable[[Any, Mapping[str, Any]], Mapping[str, Array]], str]:
+    """What turns other people's arrays into those of this net, and a word for it."""
     from pdl import nn
 
     remap = getattr(_family(model), "remap", None)
     if remap is None:
-        return nn.from_torch, "PyTorch's layouts, turned by pdl.nn.from_torch"
-    return remap, f"PyTorch's layouts, turned by {type(model).__module__}.remap"
+        return nn.from_torch, f"{whose} layouts, turned by pdl.nn.from_torch"
+    return remap, f"{whose} layouts, turned by {type(model).__module__}.remap"
 
 
 def _family(model: Module) -> ModuleType | None:

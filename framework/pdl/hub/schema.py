@@ -183,6 +183,8 @@ def _wrong_build(model: dict[str, Any], where: Key) -> Iterator[Fault]:
     if build.get("model") is not None and TARGET not in build["model"]:
         yield Fault((*where, "build", "model"), f"expected {{{TARGET}: import.path, ...}}, got {show(build['model'])}")
     labels, pipeline = build.get("labels"), build.get("pipeline")
+    if (arrays := build.get("arrays")) is not None and not is_inside(arrays):
+        yield Fault((*where, "build", "arrays"), f"expected {INSIDE}, got {show(arrays)}")
     if labels is not None and not labels.startswith("metadata:") and not is_inside(labels):
         yield Fault((*where, "build", "labels"), f"expected {INSIDE} or metadata:KEY, got {show(labels)}")
     for name, path in (build.get("vocabularies") or {}).items():

@@ -20,7 +20,7 @@ from pdl.hub.torch_file import SUFFIXES, read_torch
 from pdl.runtime.strict import parse
 from pdl.runtime.weights import MAX_HEADER, from_bytes
 
-Layout = Literal["pdl", "torch", "unknown"]
+Layout = Literal["pdl", "torch", "onnx", "unknown"]
 #: what a training or an importer may write for names that no module gave (`Program.names`)
 _NAMELESS = ("constant", "state")
 

@@ -13,10 +13,11 @@ import pytest
 
 import pdl
 from pdl import hub, nn, watch
-from pdl.errors import DataError, UsageError
+from pdl.errors import DataError, ShapeError, UsageError
 from pdl.export import bundle_of
 from pdl.runtime import load
 from pdl.runtime.bundle import read
+from pdl.runtime.weights import to_bytes
 from tests.framework.hub.conftest import Offer
 from tests.framework.hub.test_pretrained import Net, as_bundle, as_torch
 
@@ -117,6 +118,39 @@ def test_a_bundle_holds_the_vocabularies_of_its_entry(offered: Any) -> None:
     entry.inside("words.txt").write_text("two\n")
     assert bundle_of("net") != path
     assert read(bundle_of("net")).vocabularies["words"].names == ["two"]
+
+
+def test_tensors_of_a_graph_and_arrays_beside_it_fill_a_net(
+    offered: Any, net: Net, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an entry of an ONNX file names a net, that net takes the graph's tensors by its family's `remap`."""
+    import pdl_demo
+
+    helper = pytest.importorskip("onnx").helper
+    own = {name: np.array(value.data) for name, value in net.state_dict().items()}
+    here = {name: array for name, array in own.items() if not name.startswith("bn1")}
+    beside = {name: array for name, array in own.items() if name.startswith("bn1")}
+    ports = [helper.make_tensor_value_info(name, 1, [1]) for name in ("x", "y")]
+    tensors = [helper.make_tensor(f"theirs.{name}", 1, array.shape, array.ravel()) for name, array in here.items()]
+    reads = [helper.make_node("Max", [each.name], [f"{each.name}.kept"]) for each in tensors]
+    total = helper.make_node("Concat", ["x", *(f"{each.name}.flat" for each in tensors)], ["y"], axis=0)
+    flat = [helper.make_node("Reshape", [f"{e.name}.kept", "all"], [f"{e.name}.flat"]) for e in tensors]
+    every = helper.make_tensor("all", 7, [1], [-1])
+    graph = helper.make_graph([*reads, *flat, total], "g", ports[:1], ports[1:], [*tensors, every])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+    def remap(model: Any, arrays: Any) -> dict[str, np.ndarray]:
+        return {name.removeprefix("theirs."): array for name, array in arrays.items() if name != "all"}
+
+    monkeypatch.setattr(pdl_demo, "remap", remap, raising=False)
+    entry = offered("net.onnx", model.SerializeToString(), arrays="more.safetensors")
+    entry.inside("more.safetensors").write_bytes(to_bytes(beside))
+    answer = load(bundle_of("net"))(PICTURE)
+    expected = logits_of(net)[0]
+    assert answer["score"] == pytest.approx(float(np.exp(expected).max() / np.exp(expected).sum()), rel=1e-4)
+    entry.inside("more.safetensors").write_bytes(to_bytes({**beside, "another": np.ones(1, np.float32)}))
+    with pytest.raises(ShapeError, match="not in the model: another"):
+        bundle_of("net")
 
 
 def test_a_bundle_can_be_learned_on(offered: Any) -> None:

@@ -71,6 +71,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a part without target": ({"build": {"model": {"width": 1}}}, "models.net.build.model: expected {_target_:"),
     "labels from outside": ({"build": {"labels": "../a"}}, "models.net.build.labels: expected a path inside"),
     "names from outside": ({"build": {"vocabularies": {"a": "/b"}}}, "build.vocabularies.a: expected a path"),
+    "arrays from outside": ({"build": {"arrays": "/a"}}, "models.net.build.arrays: expected a path inside"),
     "a pipeline from outside": ({"build": {"pipeline": "/a"}}, "models.net.build.pipeline: expected a mapping or"),
     "a size of text": ({"build": {"sizes": {"h": "x"}}}, "models.net.build.sizes.h: expected a whole number"),
 }
