@@ -134,6 +134,16 @@ def beginning(answer: Any) -> Any:
     return [round(number, 3) for number in answer["vector"][:4]]
 
 
+def love(folder: Path) -> Any:
+    """A sentence in Chinese."""
+    return "我爱北京天安门"
+
+
+def words(answer: Any) -> Any:
+    """Words with their tags."""
+    return [f"{span['text']}/{span['tag']}" for span in answer["spans"]]
+
+
 def label(answer: Any) -> Any:
     return answer["label"]
 
@@ -159,6 +169,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
         [("nucleus", [x, y, x, y]) for x, y in [(1, 1), (2, 3), (3, 1)]],
     ),
     "cv/centerface": (portrait, places, [("face", [3, 1, 4, 3])]),
+    "nlp/lac": (love, words, ["我/r", "爱/v", "北京/LOC", "天安门/LOC"]),
     "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_small": (line, text, "TEXT3457"),
@@ -166,7 +177,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
 #: for the others: an input by task
 BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
-    "detection": stop_sign, "instance_segmentation": cells, "embedding": sentence,
+    "detection": stop_sign, "instance_segmentation": cells, "embedding": sentence, "tagging": sentence,
 }  # fmt: skip
 
 

@@ -80,3 +80,11 @@ def test_tags_without_letters() -> None:
 def test_words_become_tags_of_characters() -> None:
     assert segmented([1, 2, 3], ["a", "b", "c"], "BMES") == ["S-a", "B-b", "E-b", "B-c", "M-c", "E-c"]
     assert segmented([1, 3], ["a", "c"], "BIO") == ["B-a", "B-c", "I-c", "I-c"]
+
+
+def test_mixed_spans_go_on_where_the_kind_changes() -> None:
+    """As LAC reads its tags: a span goes on until another begins, its kind is that of its first tag."""
+    tags = Tags(["B-n", "I-n", "B-v", "I-v", "O"], "BIO")
+    row = np.array([0, 3, 1, 2, 4, 1, 3, 0])  # n v n | v | O | n v | n
+    assert tags.spans(row, mixed=True).tolist() == [[0, 3, 0], [3, 4, 1], [5, 7, 0], [7, 8, 0]]
+    assert tags.spans(row).tolist() == [[0, 1, 0], [1, 2, 1], [2, 3, 0], [3, 4, 1], [5, 6, 0], [6, 7, 1], [7, 8, 0]]

