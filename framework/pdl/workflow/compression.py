@@ -135,8 +135,7 @@ def compress(
         if source is None:
             batches = _of_images(Path(str(images)), deployment, program, samples)
         else:
-            data = getattr(parts.loaders[source], "dataset", None)
-            batches = _of_split(task, parts.model, deployment, recipe, data, samples)
+            batches = _of_split(task, parts.model, deployment, recipe, parts.datasets[source], samples)
         made = calibrate(program, batches, method=method, keep=keep)
         before = Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
         after = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))

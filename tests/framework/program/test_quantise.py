@@ -24,6 +24,7 @@ from pdl.program import Executable, Program, trace
 from pdl.program.ir import Value
 from pdl.program.passes import INFERENCE_ONCE, fuse_quantised, run_passes
 from pdl.program.passes.quantise import Range, points, quantised_weights
+from pdl.program.specialise import bind, specialise
 from pdl.runtime.plan import frozen
 from pdl.runtime.session import Session
 from pdl.tensor import no_grad
@@ -338,3 +339,45 @@ def test_activations_with_a_sign() -> None:
     ours, theirs = (Executable(p)(x)[0] for p in (fused, plain))
     assert np.abs(ours - theirs).max() <= 0.051
     assert (ours == theirs).mean() > 0.98
+
+
+class Wide(nn.Module):
+    """Feed-forward layers between two norms, as in transformers; the first norm makes two channels a hundred times as
+    large as the others."""
+
+    def __init__(self) -> None:
+        self.norm, self.a, self.b, self.last = nn.LayerNorm(64), nn.Linear(64, 32), nn.Linear(32, 64), nn.LayerNorm(64)
+        self.norm.weight.data[[3, 40]] = 100
+        self.scale = pdl.as_tensor(1 / self.norm.weight.data)
+        self.a.weight.data[[3, 40]] *= 0.01
+
+    def forward(self, x: Any) -> Any:
+        x = self.norm(x)
+        return self.last(x * self.scale + self.b(pdl.gelu(self.a(x))))
+
+
+def test_channels_of_many_sizes() -> None:
+    """What a layer reads keeps its small channels in bytes, and what is added behind it stays as it was."""
+    pdl.seed(0)
+    net = Wide().eval()
+    with no_grad():
+        program = trace(net, Spec((Dim.symbol("n", 3), Dim.symbol("t", 5), 64), F32))
+    x = np.random.default_rng(0).normal(size=(8, 6, 64)).astype(np.float32)
+    made = calibrate(program, [[x]])
+    wanted = Executable(frozen_at(program, x))(x)[0]
+    floats, found = (Executable(frozen_at(each, x))(x)[0] for each in (made.floats, made.program))
+    assert np.abs(floats - wanted).max() < 1e-4, "smoothing is exact in floats"
+    assert np.sqrt(np.mean((found - wanted) ** 2)) < 0.02, "0.48 without smoothing"
+    assert {type(node.op).__name__ for node in made.program.nodes} >= {"QLinear", "Multiply"}
+
+
+def test_channels_of_about_one_size_stay() -> None:
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
+    with no_grad():
+        program = trace(net, Spec((Dim.symbol("n", 3), 5, 8), F32))
+    made = calibrate(program, [[np.random.default_rng(0).normal(size=(64, 5, 8)).astype(np.float32)]])
+    assert {type(node.op).__name__ for node in made.program.nodes} == {"QuantizeLinear", "QLinear"}
+
+
+def frozen_at(program: Program, x: Any) -> Program:
+    return specialise(program, bind(program, (x.shape,)))

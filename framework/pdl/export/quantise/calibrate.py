@@ -10,6 +10,7 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.export.quantise.observe import METHODS, Histogram
+from pdl.export.quantise.smooth import readers, smooth
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes import run_passes
@@ -69,6 +70,7 @@ def calibrate(program: Program, batches: Sequence[Batch], *, method: str = "mse"
     if not batches:
         raise UsageError("calibration needs samples; got none")
     floats = run_passes(frozen(program), PREPARE)
+    _smooth(floats, batches)
     at = points(floats, _kept(floats, keep))
     if not at.products:
         raise UsageError(
@@ -81,6 +83,17 @@ def calibrate(program: Program, batches: Sequence[Batch], *, method: str = "mse"
     made = run_passes(pairs.copy(), (fuse_quantised, merge_equal, remove_dead, _drop_unread))
     errors = _errors(floats, at.values, pairs, values, batches[0])
     return Calibration(floats, run_passes(pairs, (split_epilogues, _drop_unread)), made, errors, method)
+
+
+def _smooth(program: Program, batches: Sequence[Batch]) -> None:
+    """`smooth`, by the largest of each channel in all batches."""
+    values = list(readers(program))
+    if values:
+        most = [np.zeros(v.spec.shape[-1], np.float32) for v in values]
+        for arrays in tapped(program, values, batches):
+            most = [np.maximum(m, np.abs(x).reshape(-1, len(m)).max(axis=0)) for m, x in zip(most, arrays, strict=True)]
+        smooth(program, most)
+        _drop_unread(program)
 
 
 def _kept(program: Program, keep: str) -> list[Node]:
