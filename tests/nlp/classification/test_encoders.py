@@ -84,6 +84,19 @@ def test_fine_tuning_a_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
         assert answer["label"] == "positive"
     measured = workflow.evaluate(tmp_path / "run/model.pdl").metrics["test/accuracy"]
     assert measured == pytest.approx(result["metrics"]["test/accuracy"])
+    made = workflow.compress(tmp_path / "run", samples=64)
+    (accuracy,) = (each for each in made.metrics if each.name == "accuracy")
+    assert accuracy.after > 0.9
+    assert workflow.predict(made.path, ["the ROOM was really lovely ."])[0]["label"] == "positive"
+    onnxruntime = pytest.importorskip("onnxruntime")
+    workflow.export(tmp_path / "run", tmp_path / "net.onnx", to="onnx")
+    theirs = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    session = pdl.runtime.load(tmp_path / "run/model.pdl")
+    for shape in ((1, 3), (4, 9), (2, 32)):
+        tokens = np.random.default_rng(0).integers(1, len(WORDS), shape)
+        tokens[0, 2:] = 0
+        (expected,) = theirs.run(None, {"tokens": tokens})
+        np.testing.assert_allclose(session.run({"tokens": tokens})["logits"], expected, atol=1e-4)
 
 
 def test_an_encoder_goes_on_from_a_run_of_ours(checkpoint: Path, tmp_path: Path) -> None:

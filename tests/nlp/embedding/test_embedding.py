@@ -119,6 +119,29 @@ def test_a_bundle_gives_vectors_and_searches(run: Path, tmp_path: Path, capsys: 
     assert [each["place"].rpartition(":")[2] for each in answer["found"]][:1] == ["2"]
 
 
+def test_onnx_gives_the_same_vectors_of_any_number_of_texts_of_any_length(run: Path, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    workflow.export(run, tmp_path / "net.onnx", to="onnx")
+    theirs = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    ours = pdl.runtime.load(run / "model.pdl")
+    rng = np.random.default_rng(0)
+    for count, length in ((1, 1), (1, 7), (5, 3), (3, 24)):
+        tokens = rng.integers(2, 30, (count, length))
+        tokens[0, max(1, length // 2) :] = 0
+        (expected,) = theirs.run(None, {"tokens": tokens})
+        np.testing.assert_allclose(ours.run({"tokens": tokens})["vector"], expected, atol=1e-4)
+
+
+def test_on_bytes_vectors_are_nearly_the_same(run: Path, tmp_path: Path) -> None:
+    made = workflow.compress(run, tmp_path / "small.pdl", samples=64)
+    assert made.products == (4, 4)
+    (measured,) = (each for each in made.metrics if each.name == "spearman")
+    assert measured.after == pytest.approx(measured.before, abs=0.02)
+    for text in ("the room was lovely .", "dull"):
+        a, b = (np.array(pdl.runtime.load(file)(text)["vector"]) for file in (run / "model.pdl", made.path))
+        assert a @ b > 0.99
+
+
 def test_training_takes_the_pairs_that_mean_the_same(tmp_path: Path) -> None:
     data = TextFile(pairs(tmp_path, "train"), columns=["text", "pair", "label"], pair="pair")
     tokenizer = Words([*BERT.values(), "the"], special=BERT)
