@@ -91,6 +91,7 @@ NODES = {"graph.start": np.array([0, 1, 2]), "graph.neighbours": np.array([1, 0]
 IMAGE = [{"step": "image", "mode": "rgb"}]
 WORDS_OF = {"kind": "words", "special": {"pad": "a", "unknown": "b"}}
 TEXT = {"vocabulary": "words", "tokenizer": WORDS_OF}
+MASKED = {**TEXT, "tokenizer": {"kind": "words", "special": {"pad": "a", "unknown": "b", "mask": "b"}}, "masks": True}
 CENTRES = {"step": "centerface", "sizes": "y", "offsets": "y"}
 #: distribution -> pipelines that have all of its steps, and what these need
 BUNDLES: dict[str, list[dict[str, Any]]] = {
@@ -111,6 +112,7 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "spans", "scheme": "BIO", "vocabulary": "words"}]},
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "marks", "marks": {"a": ","}, "vocabulary": "words"}]},
         {"pre": [{"step": "letters", **TEXT, "letters": "words", "width": 4}]},
+        {"pre": [{"step": "masks", **MASKED}], "post": [{"step": "fill", "vocabulary": "words"}]},
     ],
     "pdl-ocr": [{"pre": IMAGE, "post": [{"step": "db_boxes"}]}],
     "pdl-quantum": [

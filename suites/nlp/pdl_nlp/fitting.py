@@ -54,10 +54,10 @@ def vocabulary_of(
     return Vocabulary([*special.values(), *sorted(frequent, key=lambda name: (-counts[name], name))][:most])
 
 
-def tokenizer_of(vocabulary: Vocabulary, kind: Kind, *, lower: bool) -> Tokenizer:
+def tokenizer_of(vocabulary: Vocabulary, kind: Kind, *, lower: bool, framed: bool = True) -> Tokenizer:
     """The tokenizer of a kind with a vocabulary of `vocabulary_of`. Where that begins with all of BERT's special tokens
-    they stand around texts and pairs as BERT has them, else none do."""
-    whole = list(vocabulary.names[: len(BERT)]) == list(BERT.values())
+    they stand around texts and pairs as BERT has them, if it is `framed`; else none do."""
+    whole = framed and list(vocabulary.names[: len(BERT)]) == list(BERT.values())
     around: dict[str, Any] = (
         {"special": BERT, "single": BERT_SINGLE, "pair": BERT_PAIR} if whole else {"special": SPECIAL}
     )
@@ -155,9 +155,7 @@ class WithTokenizer:
         source = None if skipped() else self.word_vectors
         if source is not None:
             own["dim"] = source.dim
-        begin, model = recipe.model.get("pretrained"), recipe.model
-        left_out = [name for name in checkpoints.SIZES if name in model.takes and name not in model]
-        return {**own, **checkpoints.sizes(begin)} if begin is not None and left_out else own
+        return {**own, **pretrained_sizes(recipe)}
 
     def check_reader(self, model: Module, recipe: Recipe) -> None:
         """ConfigError where the model does not take these tokens."""
@@ -168,10 +166,22 @@ class WithTokenizer:
         if self.tokenizer.pad != getattr(model, "pad", 0):
             of = f"{type(model).__name__} takes {getattr(model, 'pad', 0)} for padding"
             raise ConfigError(f"task.tokenizer: its token for padding has number {self.tokenizer.pad}, {of}")
-        positions = getattr(model, "max_length", self.max_length)
-        if self.max_length > positions:
-            most = f"the model has vectors for {positions} positions"
-            raise ConfigError(f"task.max_length={self.max_length}, but {most}; lower it")
+        check_length(model, self.max_length)
+
+
+def check_length(model: Module, max_length: int) -> None:
+    """ConfigError where a model has vectors for fewer positions."""
+    positions = getattr(model, "max_length", max_length)
+    if max_length > positions:
+        most = f"the model has vectors for {positions} positions"
+        raise ConfigError(f"task.max_length={max_length}, but {most}; lower it")
+
+
+def pretrained_sizes(recipe: Recipe) -> dict[str, Any]:
+    """Sizes of the encoder that the model begins with, where the recipe leaves some out."""
+    begin, model = recipe.model.get("pretrained"), recipe.model
+    left_out = [name for name in checkpoints.SIZES if name in model.takes and name not in model]
+    return checkpoints.sizes(begin) if begin is not None and left_out else {}
 
 
 def small_encoder(recipe: Recipe) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The models: one file per family."""
 
 from pdl_nlp.models.base import MatchingModel, TextModel
-from pdl_nlp.models.bert import BERT, BERTClassifier, SentenceEncoder
+from pdl_nlp.models.bert import BERT, BERTClassifier, BERTForPretraining, BERTTagger, SentenceEncoder
 from pdl_nlp.models.bow import BoW
 from pdl_nlp.models.dpcnn import DPCNN
 from pdl_nlp.models.esim import ESIM

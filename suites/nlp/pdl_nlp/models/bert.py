@@ -17,6 +17,7 @@ from pdl.errors import ConfigError, ShapeError
 from pdl.hints import Inherited, Range
 from pdl.tensor import Tensor
 from pdl_nlp.models.base import Rate, TextModel, Width
+from pdl_nlp.models.rnn_tagger import TaggingModel
 
 STD = 0.02
 Pooling = Literal["mean", "cls"]
@@ -69,8 +70,12 @@ class BERT(nn.Module):
                  sizes and tokenizer from there, too, where the recipe leaves them open
     """
 
-    head: ClassVar[tuple[str, ...]] = ("pooler", "classifier", "cls", "lm_head", "qa_outputs")
-    """Layers behind the encoder, here or in files of others: pooler, classifier; masked words, next sentence, spans."""
+    head: ClassVar[tuple[str, ...]] = (
+        *("pooler", "classifier", "masked", "transitions", "starts", "ends"),
+        *("cls", "lm_head", "qa_outputs"),
+    )
+    """Layers behind the encoder, here (pooler, classifier, masked words, CRF) or in files of others (next sentence,
+    masked words, spans)."""
 
     def __init__(
         self,
@@ -170,6 +175,83 @@ class BERTClassifier(BERT, TextModel):
         return self.classifier(self.drop(pdl.tanh(self.pooler(first))))  # type: ignore[no-any-return]
 
 
+class BERTTagger(BERT, TaggingModel):
+    """Tags of tokens: a linear layer on each token's state, and a CRF over them or none; as BERT's for tagging.
+
+    num_classes  tags; by default the data's
+    letters      letters of words, which this net does not read: 0
+    crf          whether tags are scored together
+    options      those of `BERT`
+    """
+
+    def __init__(
+        self,
+        vocab_size: Width | None = None,
+        num_classes: Width | None = None,
+        letters: Annotated[int, Range(0)] | None = None,
+        *,
+        crf: bool = True,
+        **options: Inherited,
+    ) -> None:
+        TaggingModel.__init__(self, vocab_size, num_classes, letters, crf=crf)
+        if letters:
+            raise ConfigError("BERTTagger reads no letters of words: task.letters=0")
+        BERT.__init__(self, vocab_size, **options)
+
+    def behind(self) -> None:
+        self.drop = nn.Dropout(self.embeddings.dropout.p)
+        self.classifier = nn.Linear(self.dim, self.num_classes)
+
+    def forward(self, tokens: Tensor, letters: Tensor | None = None) -> Tensor:
+        """tokens int64 [N, T] -> emissions [N, T, num_classes]."""
+        return self.classifier(self.drop(self.states(tokens)[0]))  # type: ignore[no-any-return]
+
+
+class MaskedWords(nn.Module):
+    """Scores of all tokens for a state: h = norm(gelu(W x + c)), scores = E h + b with the table E of the embeddings,
+    as BERT's."""
+
+    def __init__(self, dim: int, *, vocab_size: int, eps: float) -> None:
+        self.transform, self.norm = nn.Linear(dim, dim), nn.LayerNorm(dim, eps=eps)
+        self.bias = nn.Parameter(pdl.zeros((vocab_size,)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [..., dim] -> h [..., dim]."""
+        return self.norm(pdl.gelu(self.transform(x)))  # type: ignore[no-any-return]
+
+
+class BERTForPretraining(BERT):
+    """Masked tokens are found from those around them: a layer on the states at their positions, and scores of all
+    tokens by the table of the embeddings (Devlin et al., arXiv 1810.04805, section 3.1).
+
+    options  those of `BERT`
+    """
+
+    def __init__(self, vocab_size: Width | None = None, **options: Inherited) -> None:
+        super().__init__(vocab_size, **options)
+
+    def behind(self) -> None:
+        self.masked = MaskedWords(self.dim, vocab_size=self.vocab_size, eps=self.embeddings.norm.eps)
+
+    def forward(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """tokens int64 [N, T], positions int64 [N, M] in them -> scores [N, M, vocab_size]."""
+        h = self.hidden(tokens, positions, segments)
+        return pdl.matmul(h, pdl.swapaxes(self.embeddings.words.weight, 0, 1)) + self.masked.bias
+
+    def hidden(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """h [N, M, dim] of `MaskedWords` at the positions."""
+        states = self.states(tokens, segments)[0]
+        made: Tensor = self.masked(pdl.take_along_axis(states, pdl.expand_dims(positions, axis=-1), axis=1))
+        return made
+
+    def loss(self, tokens: Tensor, positions: Tensor, targets: Tensor, segments: Tensor | None = None) -> Tensor:
+        """The mean over positions of -log p(target): targets int64 [N, M], -1 where there is none. The same as the
+        cross-entropy of the scores, which never exist as a whole."""
+        h = self.hidden(tokens, positions, segments)
+        table, bias = self.embeddings.words.weight, self.masked.bias
+        return pdl.linear_cross_entropy(h, table, bias, targets, ignore_index=-1, transposed=True)
+
+
 class SentenceEncoder(BERT):
     """A vector for each text: the mean of its tokens' states, or the first one's; of length 1 unless `normalised` is
     false. Reimers & Gurevych, Sentence-BERT, EMNLP 2019, arXiv 1908.10084.
@@ -243,6 +325,9 @@ _RENAMED = [
     (r"encoder\.layer\.(\d+)\.output\.dense\.", r"layers.\1.linear2."),
     (r"encoder\.layer\.(\d+)\.output\.LayerNorm\.", r"layers.\1.norm2."),
     (r"pooler\.dense\.", "pooler."),
+    (r"cls\.predictions\.transform\.dense\.", "masked.transform."),
+    (r"cls\.predictions\.transform\.LayerNorm\.", "masked.norm."),
+    (r"cls\.predictions\.bias", "masked.bias"),
 ]
 _ENDS = {"gamma": "weight", "beta": "bias"}  # of norms in files made of TensorFlow's
 _NUMBERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # buffers that count
@@ -258,6 +343,20 @@ def remap(model: BERT, state: Mapping[str, Any]) -> dict[str, Any]:
                 parts = [np.asarray(renamed.pop(name)) for name in names]
                 renamed[f"layers.{number}.self_attn.in_proj_{end}"] = np.concatenate(parts)
     return nn.from_torch(model, {name: value for name, value in renamed.items() if name not in _NUMBERS})
+
+
+def adapt(model: BERT, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Weights for a net with another number of positions: vectors of the first ones, or, where there are more, copies
+    of theirs, from the first on (as Longformer's begin: Beltagy et al., arXiv 2004.05150, section 5)."""
+    name, first, made = "embeddings.positions", model.embeddings.first, dict(arrays)
+    given, rows = made.get(name), int(model.embeddings.positions.shape[0])
+    if given is None or len(given) == rows or len(given) <= first:
+        return made, {}
+    given = np.asarray(given)
+    own = first + np.arange(rows - first) % (len(given) - first)
+    made[name] = given[np.concatenate([np.arange(first), own])]
+    how = "the first ones" if rows < len(given) else "those behind the last one are copies, from the first on"
+    return made, {name: f"{len(given) - first} -> {rows - first} positions: {how}"}
 
 
 def _renamed(name: str) -> str:

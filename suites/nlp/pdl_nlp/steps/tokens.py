@@ -30,11 +30,13 @@ class Tokenized(NamedTuple):
     texts     one, or two of a pair
     encoding  its tokens, with the special ones
     segments  int32 [T]
+    mask      the number of the token for masks, where the tokenizer has one
     """
 
     texts: list[str]
     encoding: Encoding
     segments: Array
+    mask: int | None = None
 
 
 class TokensInput(InputStep):
@@ -52,6 +54,7 @@ class TokensInput(InputStep):
                  `pair`, the name of another part, it is both. Of an item "text<TAB>text" these are the two; without
                  `pair` the two parts, where there are two
     gives        "ids" or "segments"
+    masks        whether the tokenizer's token for masks stands in texts, such as [MASK]
     """
 
     name = "tokens"
@@ -67,7 +70,10 @@ class TokensInput(InputStep):
         pair: str | None = None,
         parts: Sequence[str] = (),
         gives: str = "ids",
+        masks: bool = False,
     ) -> None:
+        check(not masks or pair is None, "tokens: masks go with one text, without pair")
+        self.masks = bool(masks)
         self.vocabulary, self.max_length = text("vocabulary", vocabulary), count("max_length", max_length)
         check(isinstance(tokenizer, Mapping), f"tokenizer={tokenizer!r:.60} must be its settings")
         self.settings, self.gives = dict(tokenizer), one_of("gives", gives, GIVES)
@@ -91,6 +97,7 @@ class TokensInput(InputStep):
         start = f"{self.vocabulary}."
         arrays = {k.removeprefix(start): v for k, v in resources.constants.items() if k.startswith(start)}
         self.tokenizer = Tokenizer.of(self.settings, {"tokens": resources.vocabularies[self.vocabulary]}, arrays)
+        check(not self.masks or self.tokenizer.mask is not None, "tokens: masks: the tokenizer has no token for masks")
         check(self.tokenizer.pad is not None, "tokens: the tokenizer has no token for padding: special={'pad': TOKEN}")
 
     def parse(self, item: Any, sample: Sample) -> Array:
@@ -114,10 +121,13 @@ class TokensInput(InputStep):
 
     def _tokenized(self, item: Any) -> Tokenized:
         given = self._texts(item)
-        found, segments = self.tokenizer.encode(*given, max_length=self.max_length)
+        if self.masks:
+            found, segments = self.tokenizer.encode_masked(given[0], max_length=self.max_length)
+        else:
+            found, segments = self.tokenizer.encode(*given, max_length=self.max_length)
         if not (found.words >= 0).any():
             raise DataError(f"{given[0]!r:.60} has no tokens: give a text with at least one word")
-        return Tokenized(given, found, segments)
+        return Tokenized(given, found, segments, self.tokenizer.mask)
 
     def _texts(self, item: Any) -> list[str]:
         wanted = [self.part] if self.pair is None else [self.part, self.pair]

@@ -14,7 +14,6 @@ from pdl.data.faults import Fault
 from pdl.errors import DataError, listed
 from pdl.train import Recipe
 from pdl_nlp.data.tagged_file import TaggedFile
-from pdl_nlp.tagging.loader import UNKNOWN
 
 if TYPE_CHECKING:
     from pdl_nlp.tagging.task import Tagging
@@ -92,7 +91,7 @@ def _again(split: str, train: TaggedFile, data: TaggedFile) -> Iterator[Fault]:
 
 def _tokens(task: Tagging, split: str, data: Any) -> Iterator[Fault]:
     made = task.numbers(data)
-    share = float((made.ids[:-1] == UNKNOWN).mean()) if len(made.ids) > 1 else 0.0
+    share = float((made.ids[:-1] == task.tokenizer.unknown).mean()) if len(made.ids) > 1 else 0.0
     if share > UNKNOWN_SHARE:
         what = f"{share:.1%} of the tokens are unknown (a vocabulary of {len(task.vocabularies['tokens']):,})"
         advice = "lower task.min_count, raise task.vocabulary_size, or read letters"

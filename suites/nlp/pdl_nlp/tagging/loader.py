@@ -14,8 +14,6 @@ from pdl_nlp.loader import ByLength
 from pdl_nlp.schemes import Scheme, segmented
 from pdl_nlp.steps.letters import Letters
 
-UNKNOWN = 1  # the number of a token that the vocabulary lacks
-
 
 def pieces(sample: Sample, classes: Sequence[str], segment: Scheme | None) -> tuple[list[str], list[str]]:
     """The tokens of a sentence and their tags by name; with `segment` the characters of its words, whose tags say in
@@ -32,6 +30,7 @@ class Tagged(ByLength):
 
     vocabulary  tokens by number
     classes     the tags by number
+    unknown     the number of a token that the vocabulary lacks
     lower       whether tokens are lowered first, as the tokenizer does
     max_length  tokens of a sentence that count, from its beginning
     segment     the scheme of words that are to be found; None where tokens are given
@@ -46,6 +45,7 @@ class Tagged(ByLength):
         *,
         lower: bool,
         max_length: int,
+        unknown: int = 1,
         segment: Scheme | None = None,
         letters: Letters | None = None,
         sizes: Sequence[int] | None = None,
@@ -57,15 +57,13 @@ class Tagged(ByLength):
         starts = [0]
         for index in range(len(dataset)):
             tokens, names = pieces(dataset[index], dataset.classes, segment)
-            if unknown := next((name for name in names if name not in numbers), None):
-                raise DataError(
-                    f"sentence {index} has the tag {unknown!r}, which is none of the task's; see its classes"
-                )
+            if other := next((name for name in names if name not in numbers), None):
+                raise DataError(f"sentence {index} has the tag {other!r}, which is none of the task's; see its classes")
             found += tokens
             tags += [numbers[name] for name in names]
             starts.append(len(found))
         ids = vocabulary.encode([lowered(token) for token in found] if lower else found) - 1
-        self.ids = np.append(np.where(ids < 0, UNKNOWN, ids), 0).astype(np.int64)
+        self.ids = np.append(np.where(ids < 0, unknown, ids), 0).astype(np.int64)
         self.tags, self.starts = np.append(tags, -1).astype(np.int64), np.array(starts)
         self.letters = None
         if letters is not None:

@@ -18,8 +18,10 @@ from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.deployed import Deployed
 from pdl.train.parts import SmokeTest
+from pdl.vocabulary import Vocabulary
+from pdl_nlp import checkpoints
 from pdl_nlp.data.base import sorted_names
-from pdl_nlp.fitting import Kind, tokenizer_of, vocabulary_of
+from pdl_nlp.fitting import Kind, check_length, pretrained_sizes, small_encoder, tokenizer_of, vocabulary_of
 from pdl_nlp.loader import loader_of
 from pdl_nlp.models.rnn_tagger import TaggingModel
 from pdl_nlp.schemes import Scheme, Tags
@@ -128,6 +130,9 @@ class Tagging(Task):
                 raise DataError("data.train is needed to know the tokens; give it, or use the run that was trained")
             return
         found = [pieces(train[index], train.classes, self.segment)[0] for index in range(len(train))]
+        begin = recipe.model.get("pretrained")
+        if "tokens" not in self.vocabularies and begin is not None:
+            self.vocabularies["tokens"] = self._vocabulary_of(begin)
         if "tokens" not in self.vocabularies:
             counts = Counter(token for tokens in found for token in tokens)
             low = Counter[str]()
@@ -140,6 +145,22 @@ class Tagging(Task):
                     spelled.update(dict.fromkeys(token, count))
                 self.vocabularies["letters"] = vocabulary_of(spelled, min_count=2)
         self.sizes = bucket_sizes(np.clip([len(tokens) for tokens in found], 1, self.max_length))
+
+    def _vocabulary_of(self, begin: str) -> Vocabulary:
+        """The tokens of the checkpoint that the model begins with, which are to be characters as the data's."""
+        made = checkpoints.tokenizer(begin)
+        lower = getattr(made, "lower", self.lower)
+        if (
+            made.kind not in ("characters", "wordpiece")
+            or self.kind != "characters"
+            or lower != self.lower
+            or made.pad != 0
+        ):
+            raise ConfigError(
+                f"model.pretrained={begin}: encoders are taken that read characters, with padding for number 0 (this "
+                f"one: {made.kind}, {made.pad}); give task.tokenizer=characters and task.lower={str(lower).lower()}"
+            )
+        return made.vocabulary
 
     def agree(self, datasets: Mapping[str, Any]) -> None:
         """Number the tags of all splits alike; by default as they occur in any of them."""
@@ -167,13 +188,16 @@ class Tagging(Task):
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, once the vocabulary is known."""
-        return tokenizer_of(self.vocabularies["tokens"], self.kind, lower=self.lower)
+        return tokenizer_of(self.vocabularies["tokens"], self.kind, lower=self.lower, framed=False)
 
     def text_of(self, sample: Mapping[str, Any]) -> str:
         """The tokens of a sentence as a text."""
         return self.tokenizer.joined(sample["tokens"])
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {**self._sizes(), **pretrained_sizes(recipe)}
+
+    def _sizes(self) -> dict[str, int]:
         letters = len(self.vocabularies["letters"]) if self.letters else 0
         return {"vocab_size": len(self.vocabularies["tokens"]), "num_classes": len(self.classes), "letters": letters}
 
@@ -182,11 +206,13 @@ class Tagging(Task):
             return
         if not isinstance(model, TaggingModel):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_nlp.TaggingModel, so it tags no tokens")
-        for name, own in self.facts(recipe).items():
-            if getattr(model, name) != own:
+        tables = ["vocab_size"] if recipe.model.get("pretrained") is not None else []  # whose rows may be more
+        for name, own in self._sizes().items():
+            if getattr(model, name) != own and not (name in tables and getattr(model, name) > own):
                 raise ConfigError(
                     f"model.{name}={getattr(model, name)}, but the data has {own}; correct it, or leave it out"
                 )
+        check_length(model, self.max_length)
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches by length; see `pdl_nlp.tagging.loader`."""
@@ -196,7 +222,7 @@ class Tagging(Task):
         """The sentences of a data set as numbers."""
         letters = Letters(self.vocabularies["letters"], self.letters) if self.letters else None
         return Tagged(dataset, self.vocabularies["tokens"], self.classes, lower=self.lower, max_length=self.max_length,
-                      segment=self.segment, letters=letters, sizes=sizes)  # fmt: skip
+                      unknown=self.tokenizer.unknown, segment=self.segment, letters=letters, sizes=sizes)  # fmt: skip
 
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes}
@@ -222,4 +248,7 @@ class Tagging(Task):
         return TaggingReporter(self)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
-        return SmokeTest(settings={"task.min_count": 1, "task.entities": []})
+        small = small_encoder(recipe)
+        return SmokeTest(
+            settings={"task.min_count": 1, "task.entities": [], **small, **({"optim.lr": 2e-3} if small else {})}
+        )

@@ -130,11 +130,36 @@ class Tokenizer:
         of each. With `max_length`, tokens are dropped from the end of the longer text first, until T is no more.
         """
         texts = [text] if pair is None else [text, pair]
-        made = self.encode_many(texts)
-        template = self.single if pair is None else self.pair
+        return self._framed(self.encode_many(texts), pair is not None, max_length)
+
+    def encode_masked(self, text: str, *, max_length: int | None = None) -> tuple[Encoding, Array]:
+        """`encode` of one text in which the token for masks may stand: each is one token, and a word."""
+        mask = self._needed("mask", "a mask")
+        sign = self.special["mask"]
+        pieces = text.split(sign)
+        made = self.encode_many(pieces)
+        ids, offsets, words = list[Array](), list[Array](), list[Array]()
+        place = word = 0
+        for number, piece in enumerate(pieces):
+            if number:
+                ids.append(np.array([mask], np.int32))
+                offsets.append(np.array([[place, place + len(sign)]], np.int32))
+                words.append(np.array([word], np.int32))
+                place, word = place + len(sign), word + 1
+            own = made.text(number)
+            ids.append(own.ids)
+            offsets.append(own.offsets + np.int32(place))
+            words.append(own.words + np.int32(word))
+            place, word = place + len(piece), int(words[-1].max(initial=word - 1)) + 1
+        joint = [np.concatenate(each) for each in (ids, offsets, words)]
+        return self._framed(Encodings(*joint, np.array([0, len(joint[0])])), False, max_length)
+
+    def _framed(self, made: Encodings, is_pair: bool, max_length: int | None) -> tuple[Encoding, Array]:
+        """The tokens of one text or two with the special ones around them, and the segment of each."""
+        template = self.pair if is_pair else self.single
         counts = np.diff(made.starts).tolist()
         if max_length is not None:
-            counts = cut(counts, max_length - (len(template) - len(texts)), max_length)
+            counts = cut(counts, max_length - (len(template) - len(counts)), max_length)
         parts: list[Encoding] = []
         segments = []
         for token, segment in template:
