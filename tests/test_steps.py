@@ -111,6 +111,10 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "text_vector"}]},
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "spans", "scheme": "BIO", "vocabulary": "words"}]},
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "marks", "marks": {"a": ","}, "vocabulary": "words"}]},
+        {
+            "pre": [{"step": "windows", **TEXT}],
+            "post": [{"step": "answer_span", "max_answer": 3, "vocabulary": "words"}],
+        },
         {"pre": [{"step": "letters", **TEXT, "letters": "words", "width": 4}]},
         {"pre": [{"step": "masks", **MASKED}], "post": [{"step": "fill", "vocabulary": "words"}]},
     ],

@@ -5,5 +5,6 @@ from pdl_nlp.embedding import Embedding
 from pdl_nlp.matching import Matching
 from pdl_nlp.models import *
 from pdl_nlp.pretraining import MaskedLanguageModel
+from pdl_nlp.span_extraction import SpanExtraction
 from pdl_nlp.tagging import Tagging
 from pdl_nlp.word_vectors import WordVectors

@@ -2,6 +2,7 @@
 
 from pdl_nlp.data.base import Texts
 from pdl_nlp.data.plain_text import PlainText
+from pdl_nlp.data.question_file import QuestionFile
 from pdl_nlp.data.tagged_file import TaggedFile
 from pdl_nlp.data.text_file import TextFile
 from pdl_nlp.data.text_folder import TextFolder

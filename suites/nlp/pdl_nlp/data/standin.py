@@ -113,6 +113,25 @@ def write_tagged(folder: Path, settings: Mapping[str, Any]) -> tuple[Path, Path 
     return write(folder / name, lines), write(folder / f"{name}.tags", others) if others else None
 
 
+def write_questions(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """Questions for `QuestionFile` about paragraphs of three opinions: what each of the things was like."""
+    name = Path(str(settings.get("path", "questions.json"))).name
+    rng = np.random.default_rng(list(name.encode()))
+    paragraphs = []
+    for number in range(SENTENCES):
+        things = [THINGS[int(at)] for at in rng.choice(len(THINGS), 3, replace=False)]
+        kinds = [(GOOD + BAD)[int(at)] for at in rng.choice(len(GOOD + BAD), 3, replace=False)]
+        text, asked = "", []
+        for thing, kind in zip(things, kinds, strict=True):
+            text += f"the {thing} was "
+            answer = {"text": kind, "answer_start": len(text)}
+            asked.append({"id": f"{number} {thing}", "question": f"how was the {thing} ?", "answers": [answer]})
+            text += f"{kind} . "
+        paragraphs.append({"context": text.strip(), "qas": asked})
+    tree = {"version": "1", "data": [{"title": "opinions", "paragraphs": paragraphs}]}
+    return write(folder / name, [json.dumps(tree)])
+
+
 def write_lines(folder: Path, settings: Mapping[str, Any]) -> Path:
     """Lines of text for `PlainText`."""
     path = settings.get("path") or "texts.txt"

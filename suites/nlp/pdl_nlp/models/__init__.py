@@ -1,7 +1,8 @@
 """The models: one file per family."""
 
-from pdl_nlp.models.base import MatchingModel, TextModel
-from pdl_nlp.models.bert import BERT, BERTClassifier, BERTForPretraining, BERTTagger, SentenceEncoder
+from pdl_nlp.models.base import MatchingModel, ReadingModel, TextModel
+from pdl_nlp.models.bert import BERT, BERTClassifier, BERTForPretraining, BERTReader, BERTTagger, SentenceEncoder
+from pdl_nlp.models.bidaf import BiDAF
 from pdl_nlp.models.bow import BoW
 from pdl_nlp.models.dpcnn import DPCNN
 from pdl_nlp.models.esim import ESIM

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import pdl
 from pdl.errors import ConfigError
@@ -51,6 +51,22 @@ class MatchingModel(Sized):
 
     def forward(self, tokens: Tensor, pair: Tensor) -> Tensor:
         """tokens int64 [N, T], pair int64 [N, U] -> [N, num_classes]."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward")
+
+
+class ReadingModel(Module):
+    """Base of the models that find answers: -> logits [N, T, 2] of where the answer begins and where it ends, of token
+    0 that there is none. What stands behind a window changes nothing; logits of padding are below -1000.
+
+    Where `together`, question and paragraph are one text: forward(tokens int64 [N, T], segments int64 [N, T]).
+    Otherwise forward(tokens int64 [N, T], question int64 [N, Q]), padding behind both.
+    """
+
+    together: ClassVar[bool] = False
+    vocab_size: int
+
+    def forward(self, tokens: Tensor, other: Tensor) -> Tensor:
+        """tokens int64 [N, T], and segments [N, T] or the question [N, Q] -> [N, T, 2]."""
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
 

@@ -16,7 +16,7 @@ from pdl import nn
 from pdl.errors import ConfigError, ShapeError
 from pdl.hints import Inherited, Range
 from pdl.tensor import Tensor
-from pdl_nlp.models.base import Rate, TextModel, Width
+from pdl_nlp.models.base import HUGE, Rate, ReadingModel, TextModel, Width
 from pdl_nlp.models.rnn_tagger import TaggingModel
 
 STD = 0.02
@@ -283,6 +283,26 @@ class SentenceEncoder(BERT):
         if not self.normalised:
             return found
         return found / pdl.maximum(pdl.norm(found, axis=-1, keepdims=True), 1e-12)
+
+
+class BERTReader(BERT, ReadingModel):
+    """Where the answer begins and where it ends: a linear layer on the state of each token, as BERT's for questions
+    about paragraphs (Devlin et al., arXiv 1810.04805, section 4.2). Logits of padding are below -1000.
+
+    options  those of `BERT`
+    """
+
+    together = True
+
+    def behind(self) -> None:
+        self.qa_outputs = nn.Linear(self.dim, 2)
+
+    def forward(self, tokens: Tensor, other: Tensor | None = None) -> Tensor:
+        """tokens, segments int64 [N, T] -> logits [N, T, 2]."""
+        x, there = self.states(tokens, other)
+        counted = pdl.expand_dims(pdl.astype(there, x.dtype), axis=-1)
+        made: Tensor = self.qa_outputs(x) * counted + (counted - 1.0) * HUGE
+        return made
 
 
 TASK = "classification"
