@@ -236,6 +236,13 @@ class Trainer:
     def validate(self) -> Evaluation:
         """Evaluate on the validation data and record whether it was the best so far."""
         evaluation = self.evaluate("val")
+        if chosen := self.task.calibrate(evaluation):
+            buffers = dict(self.model.named_buffers())
+            for name, value in chosen.items():
+                buffers[name].data[...] = value
+                if self.ema is not None:
+                    self.ema.average[name][...] = value
+            evaluation = self.evaluate("val")
         state, self.state.metrics = self.state, evaluation.metrics
         self.epoch_log.update(evaluation.metrics)
         if self.monitor not in evaluation.metrics:

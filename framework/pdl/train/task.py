@@ -111,6 +111,12 @@ class Task:
         names have no split in front; they stand first in result.json, and `pdl eval` gives them, too."""
         return {}
 
+    def calibrate(self, evaluation: Evaluation) -> Mapping[str, Any]:
+        """Choose on validation data what no gradient learns, such as a threshold: values for buffers of the model, by
+        name. Called after each evaluation of val in training, before its weights are kept; where there are any, val is
+        measured again with them."""
+        return {}
+
     # -- data and model ------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Look at the data before the model is built: class names, vocabularies, sizes."""

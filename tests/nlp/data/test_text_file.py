@@ -171,3 +171,40 @@ def test_folders_that_stand_in(tmp_path: Path) -> None:
     for split in ("train", "test"):
         made = TextFolder.stand_in(tmp_path, {"split": split})
         assert len(TextFolder(split=split, **made.settings)) == standin.SENTENCES
+
+
+def test_lists_in_a_json_object(tmp_path: Path) -> None:
+    path = tmp_path / "all.json"
+    path.write_text(
+        '{"about": {"a": [1]},\n "train": [["one", "x"],\n  ["two, ]", "y"]], "none": [],\n "more": [["three", "-"]]}'
+    )
+    both = TextFile(path, columns=["text", "label"], keys=["more", "train"])
+    assert (both.texts, both.names, both.lines) == (["three", "one", "two, ]"], ["-", "x", "y"], [4, 2, 3])
+    assert TextFile(path, columns=["text", "label"], keys=["train", "more"], leave_out=["-"]).texts == ["one", "two, ]"]
+    path.write_text(json.dumps({"train": [{"text": "one", "label": "x"}, {"text": "two", "label": "y"}]}))
+    assert TextFile(path, keys=["train"]).names == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "said"),
+    [
+        ('{"train": [["one", "x"]}', ["train"], "all.json: is not JSON"),
+        ('{"train": [["one", "x"]], "n": 3}', ["val"], "has no list 'val'; it has train"),
+        ("[1]", ["val"], "has no list 'val'; it has none"),
+        (
+            '{"train": [["one", "x"],\n["two"]]}',
+            ["train"],
+            r"all.json:2: \['two'\] is no row; write an object, or a list of",
+        ),
+    ],
+)
+def test_faults_of_lists(text: str, keys: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "all.json").write_text(text)
+    with pytest.raises(DataError, match=said):
+        TextFile(tmp_path / "all.json", columns=["text", "label"], keys=keys)
+
+
+def test_classes_can_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\none\tx\ntwo\t-\nthree\ty\n")
+    data = TextFile(tmp_path / "a.tsv", leave_out=["-"])
+    assert (data.texts, data.classes, data.lines) == (["one", "three"], ["x", "y"], [2, 4])

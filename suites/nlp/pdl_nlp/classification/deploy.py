@@ -36,7 +36,7 @@ class TextClassificationDeployer(TextDeployer):
         best: dict[str, Any] = {"step": "top", "k": min(SHOWN, len(task.classes))}
         post = [{"step": "sigmoid"}, {"step": "threshold"}] if task.several else [{"step": "softmax"}, best]
         return Deployment(
-            module=model,
+            module=task.answering(model),
             inputs={"tokens": Spec((Dim.symbol("n", 3), Dim.symbol("t", 7)), int64)},
             outputs=("logits",),
             pre={"tokens": [tokens]},

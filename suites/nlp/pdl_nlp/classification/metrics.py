@@ -76,6 +76,67 @@ class WrongSets(Metric):
         return self.held
 
 
+class Inside(Metric):
+    """The share of samples of the real classes with the right answer: scores [N, C + 1], targets int [N], of which C is
+    outside of all classes."""
+
+    def __init__(self) -> None:
+        self.hits = self.seen = 0
+
+    def update(self, scores: Array, targets: Array) -> None:
+        found, outside = scores.argmax(axis=1), scores.shape[1] - 1
+        hits, seen = self.counts(found, targets, outside)
+        self.hits, self.seen = self.hits + int(hits.sum()), self.seen + int(seen.sum())
+
+    @staticmethod
+    def counts(found: Array, targets: Array, outside: int) -> tuple[Array, Array]:
+        """What counts as right, and what counts: bool [N] each."""
+        return (found == targets) & (targets != outside), targets != outside
+
+    def compute(self) -> float:
+        return self.hits / self.seen if self.seen else float("nan")
+
+
+class OutsideRecall(Inside):
+    """The share of samples outside of all classes that are found to be."""
+
+    @staticmethod
+    def counts(found: Array, targets: Array, outside: int) -> tuple[Array, Array]:
+        return (found == outside) & (targets == outside), targets == outside
+
+
+class OutsidePrecision(Inside):
+    """The share of samples found to be outside that are."""
+
+    @staticmethod
+    def counts(found: Array, targets: Array, outside: int) -> tuple[Array, Array]:
+        return (found == outside) & (targets == outside), found == outside
+
+
+class BestClass(Metric):
+    """float64 [N, 3]: log p of the best class of each sample, whether that is right, and whether the sample is outside;
+    what `pdl_nlp.classification.outside.threshold` reads."""
+
+    of_probabilities = True
+
+    def __init__(self) -> None:
+        self.held: list[Array] = []
+
+    def update(self, scores: Array, targets: Array) -> None:
+        inside = scores[:, :-1]
+        right = inside.argmax(axis=1) == targets
+        self.held.append(np.stack([inside.max(axis=1), right, targets == inside.shape[1]], axis=1).astype(np.float64))
+
+    def compute(self) -> Array:
+        return np.concatenate(self.held) if self.held else np.zeros((0, 3))
+
+
+def outside_metrics() -> dict[str, Metric]:
+    """What is measured beside the accuracy of all where some samples are outside of all classes."""
+    return {"inside": Inside(), "outside_recall": OutsideRecall(), "outside_precision": OutsidePrecision(),
+            "best_class": BestClass()}  # fmt: skip
+
+
 def label_metrics() -> dict[str, Metric]:
     """What is measured where texts have several labels: micro and macro F1 at a probability of 0.5, the share of texts
     with exactly their labels, the mean area under the labels' ROC curves, and the counts of each label."""

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 
 import pdl
-from pdl.data import Fault, bucket_sizes
+from pdl.data import Fault, bucket_sizes, labels_of
 from pdl.errors import ConfigError, DataError, listed
 from pdl.hints import Range
 from pdl.nn import Module
-from pdl.train import Loss, Metric, Recipe, Task
+from pdl.train import Evaluation, Loss, Metric, Recipe, Task
 from pdl.train.assembly import Parts
 from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
 from pdl.train.deployed import Deployed
@@ -23,7 +23,8 @@ from pdl_nlp.classification.baselines import baselines
 from pdl_nlp.classification.check import check
 from pdl_nlp.classification.deploy import TextClassificationDeployer
 from pdl_nlp.classification.loader import Tokens
-from pdl_nlp.classification.metrics import WrongSets, label_metrics
+from pdl_nlp.classification.metrics import WrongSets, label_metrics, outside_metrics
+from pdl_nlp.classification.outside import Outside, threshold, with_threshold
 from pdl_nlp.classification.report import TextClassificationReporter
 from pdl_nlp.data.base import bind, several
 from pdl_nlp.data.text_folder import split_folder
@@ -38,6 +39,9 @@ class TextClassification(WithTokenizer, Task):
 
     classes          their names in the order of their numbers; by default those of the training data
     several          whether texts have any number of classes; by default as the data has them
+    outside          the class of texts that belong to none of the others. It is not learned: a text is outside where no
+                     class is as likely as a threshold, which is chosen on val by the texts of this class there; those
+                     in training are learned to be of all other classes alike
     tokenizer        "words", "space" or "characters", whose vocabulary is that of the training texts; or a file or
                      folder that `pdl_nlp.tokenizers.read` takes (WordPiece, BPE, SentencePiece). By default that of the
                      model's `pretrained`, where it has one, else words. Run and bundle keep it
@@ -61,6 +65,7 @@ class TextClassification(WithTokenizer, Task):
         *,
         classes: Sequence[str] | None = None,
         several: bool | None = None,
+        outside: str | None = None,
         tokenizer: str | Mapping[str, Any] | None = None,
         lower: bool = True,
         min_count: Annotated[int, Range(1)] = 1,
@@ -72,7 +77,7 @@ class TextClassification(WithTokenizer, Task):
         focal_gamma: Gamma = 0.0,
         mistakes: Annotated[int, Range(0)] = 24,
     ) -> None:
-        self.classes, self.several = list(classes or ()), several
+        self.classes, self.several, self.outside = list(classes or ()), several, outside
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.vectors = vectors
         self.max_length, self.label_smoothing, self.mistakes = max_length, label_smoothing, mistakes
@@ -84,25 +89,44 @@ class TextClassification(WithTokenizer, Task):
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         labels, logits = batch["label"], model(pdl.as_tensor(batch["tokens"]))
-        if self.several:
+        if self.outside:
+            count = len(self.classes) - 1
+            shares = pdl.one_hot(pdl.as_tensor(labels), count + 1, dtype=logits.dtype)
+            value = self.class_loss(
+                logits, shares[:, :count] + shares[:, count:] / count, smoothing=self.label_smoothing
+            )
+        elif self.several:
             value = pdl.binary_cross_entropy_with_logits(logits, pdl.as_tensor(labels))
         else:
             value = self.class_loss(logits, labels, smoothing=self.label_smoothing)
         return Loss(value, len(labels), (logits.detach(), labels))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        labels, logits = batch["label"], model(pdl.as_tensor(batch["tokens"]))
+        labels, net = batch["label"], model if isinstance(model, Deployed) else self.answering(model)
+        logits = net(pdl.as_tensor(batch["tokens"]))
         measured = pdl.binary_cross_entropy_with_logits if self.several else pdl.cross_entropy
         return Loss(measured(logits, pdl.as_tensor(labels)), len(labels), (logits, labels))
 
     def metrics(self) -> dict[str, Metric]:
         if self.several:
             return {**label_metrics(), "mistakes": WrongSets(self.mistakes)}
-        return {**class_metrics(len(self.classes)), "mistakes": Mistakes(self.mistakes)}
+        own = outside_metrics() if self.outside else {}
+        return {**class_metrics(len(self.classes)), **own, "mistakes": Mistakes(self.mistakes)}
 
     def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
         for name, metric in metrics.items():
             metric.update(*loss.outputs, *((batch["index"],) if name == "mistakes" else ()))
+
+    def calibrate(self, evaluation: Evaluation) -> Mapping[str, Any]:
+        """The threshold of `outside`."""
+        if not self.outside:
+            return {}
+        log_p, right, outside = evaluation.details["best_class"].T
+        return {"threshold": threshold(log_p, right > 0, outside > 0)}
+
+    def answering(self, model: Module) -> Module:
+        """The model with all classes that it answers with."""
+        return Outside(model) if self.outside else model
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
@@ -122,6 +146,12 @@ class TextClassification(WithTokenizer, Task):
         """Number the classes of all splits alike; by default as training has them."""
         first = datasets.get("train", next(iter(datasets.values())))
         self.classes = self.classes or list(first.classes)
+        if self.outside:
+            if not any(self.outside in dataset.classes for dataset in datasets.values()):
+                raise DataError(
+                    f"task.outside={self.outside!r}: no text has this class; there are {listed(first.classes)}"
+                )
+            self.classes = [*(name for name in self.classes if name != self.outside), self.outside]
         if len(self.classes) < 2 and not several(first):
             have = f"{len(self.classes)} classes ({listed(self.classes)})"
             raise DataError(f"the data has {have}; at least 2 are needed to tell them apart")
@@ -133,6 +163,8 @@ class TextClassification(WithTokenizer, Task):
                     f"data.{split}: texts have {has} of the classes, not {other} as expected; see several="
                 )
             self.several = several(dataset)
+        if self.outside and (self.several or self.class_loss.weights is not None or self.class_loss.gamma):
+            raise ConfigError("task.outside: is for one class a text, without class_weights and focal_gamma")
         if self.several and self.of_one_class:
             raise ConfigError(
                 "task: class_weights, focal_gamma and label_smoothing are for one class a text; none here"
@@ -142,14 +174,18 @@ class TextClassification(WithTokenizer, Task):
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
         """Sizes of vocabulary and answers; those of a pretrained encoder where the recipe leaves them out."""
-        return {**self.token_facts(recipe), "num_classes": len(self.classes)}
+        return {**self.token_facts(recipe), "num_classes": len(self.classes) - (self.outside is not None)}
+
+    def model(self, recipe: Recipe) -> Module:
+        made = super().model(recipe)
+        return with_threshold(made) if self.outside else made
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
             return
         if not isinstance(model, TextModel):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_nlp.TextModel, so it reads no texts")
-        if model.num_classes != (own := len(self.classes)):
+        if model.num_classes != (own := self.facts(recipe)["num_classes"]):
             raise ConfigError(
                 f"model.num_classes={model.num_classes}, but the data has {own}; correct it, or leave it out"
             )
@@ -162,7 +198,13 @@ class TextClassification(WithTokenizer, Task):
 
     def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
         """Keep the model, by which the report finds what mattered in a text."""
-        self.net = parts.model
+        self.net = self.answering(parts.model)
+        if training and self.outside and "val" in parts.datasets:
+            here = labels_of(parts.datasets["val"], "task.outside") == len(self.classes) - 1
+            if here.all() or not here.any():
+                raise DataError(
+                    f"data.val: the threshold of task.outside={self.outside!r} needs texts inside and outside"
+                )
 
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes, "several": self.several, "tokenizer": self.kind}

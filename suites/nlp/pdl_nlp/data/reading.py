@@ -7,6 +7,8 @@ line, however large.
 from __future__ import annotations
 
 import csv
+import json
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ Normal: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 """A form of Unicode (Annex 15) that texts are brought into."""
 
 JSON = (".jsonl", ".ndjson", ".json")
+_SPACE = re.compile(r"\s*")
 Row: TypeAlias = tuple[int, dict[str, Any]]
 """The number of a line, and its values by column."""
 
@@ -70,6 +73,59 @@ def rows(path: Path, columns: Sequence[str] | None = None, separator: str | None
             elif row and row != [""]:
                 what = f"{len(row)} columns, expected {len(names)} ({listed(names, 8)})"
                 raise fault(path, what, "correct the line, or columns and separator", line=number)
+
+
+def document(path: Path, keys: Sequence[str], columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """The rows of lists in a file that is one JSON object, those of each key in turn; a row is an object, or a list of
+    the values of `columns`. Rows are numbered by the line that each begins on."""
+    with tables.opened(path) as file:
+        text = "".join(tables.lines_of(file, str(path)))
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise fault(path, f"is not JSON: {error}", "correct it; for a file of JSON lines leave keys out") from None
+    have = [key for key, found in whole.items() if isinstance(found, list)] if isinstance(whole, dict) else []
+    if missing := [key for key in keys if key not in have]:
+        what = f"has no list {missing[0]!r}; it has {listed(have) or 'none'}"
+        raise fault(path, what, "correct keys, the names of the lists that hold the rows")
+    begins = _begins(text)
+    line, counted = 1, 0
+    for key in keys:
+        for begin, row in zip(begins[key], whole[key], strict=True):
+            if begin < counted:
+                line, counted = 1, 0
+            line, counted = line + text.count("\n", counted, begin), begin
+            if isinstance(row, list) and columns is not None and len(row) == len(columns):
+                yield line, dict(zip(columns, row, strict=True))
+            elif isinstance(row, dict):
+                yield line, row
+            else:
+                expected = "an object" if columns is None else f"an object, or a list of {', '.join(columns)}"
+                raise fault(path, f"{row!r:.60} is no row", f"write {expected}; name columns=[...] of lists", line=line)
+
+
+def _begins(text: str) -> dict[str, list[int]]:
+    """Where the elements of each list begin that a JSON object, known to be one, has under its keys."""
+    decode, found = json.JSONDecoder().raw_decode, dict[str, list[int]]()
+
+    def behind(at: int) -> int:
+        return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+
+    at = behind(text.index("{") + 1)
+    while text[at] != "}":
+        key, at = decode(text, at)
+        at = behind(text.index(":", at) + 1)
+        if text[at] == "[":
+            found[key], at = [], behind(at + 1)
+            while text[at] != "]":
+                found[key].append(at)
+                at = behind(decode(text, at)[1])
+                at = behind(at + 1) if text[at] == "," else at
+            at = behind(at + 1)
+        else:
+            at = behind(decode(text, at)[1])
+        at = behind(at + 1) if text[at] == "," else at
+    return found
 
 
 def value(row: Row, column: str, path: Path) -> Any:

@@ -61,6 +61,8 @@ def write_file(folder: Path, settings: Mapping[str, Any]) -> Path:
     splits."""
     path, found = _labelled(folder, settings)
     columns, split = settings.get("columns"), settings.get("split_column")
+    if keys := settings.get("keys"):
+        return _write_lists(folder / f"{'_'.join(keys)}.json", found, columns, keys)
     label_at, text_at, pair = settings.get("label", "label"), settings.get("text", "text"), settings.get("pair")
     names = list(columns or [each for each in (label_at, text_at, pair, split) if each])
     table = []
@@ -74,6 +76,19 @@ def write_file(folder: Path, settings: Mapping[str, Any]) -> Path:
     separator = settings.get("separator") or ("," if plain.endswith(".csv") else "\t")
     join = csv_line if separator == "," else separator.join
     return write(path, [join(row) for row in [*([] if columns else [names]), *table]])
+
+
+def _write_lists(path: Path, found: list[tuple[str, str]], columns: list[str] | None, keys: list[str]) -> Path:
+    """A JSON object with lists under these keys. Under further keys than the first one, called class_split, are texts
+    of that class: words in no order."""
+    rows = {keys[0]: [{"text": text, "label": label} for text, label in found]}
+    for key in keys[1:]:
+        rng = np.random.default_rng(list(key.encode()))
+        mixed = (" ".join(rng.permutation([*THINGS, *MANNERS])[:5]) for _ in range(len(found) // 8))
+        rows[key] = [{"text": " ".join(text.split()), "label": key.partition("_")[0]} for text in mixed]
+    if columns == ["text", "label"]:
+        return write(path, [json.dumps({key: [list(row.values()) for row in each] for key, each in rows.items()})])
+    return write(path, [json.dumps(rows)])
 
 
 def write_folders(folder: Path, settings: Mapping[str, Any]) -> None:

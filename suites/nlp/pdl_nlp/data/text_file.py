@@ -12,21 +12,24 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl_nlp.data import standin
 from pdl_nlp.data.base import SPLITS, Texts, called, part_of, require_some, sorted_names
-from pdl_nlp.data.reading import Normal, Row, locate, rows, text_of, value
+from pdl_nlp.data.reading import Normal, Row, document, locate, rows, text_of, value
 
 
 class TextFile(Texts):
-    """Texts out of a table with a header (*.csv, *.tsv), of JSON lines (*.jsonl), or of lines of columns without one;
-    each also .gz. UTF-8, or UTF-16 with a byte order mark.
+    """Texts out of a table with a header (*.csv, *.tsv), of JSON lines (*.jsonl), of lists in a JSON object (`keys`),
+    or of lines of columns without a header; each also .gz. UTF-8, or UTF-16 with a byte order mark.
 
     path          a relative one is also looked for below PDL_DATA
     text, label   the columns (of JSON the keys) of text and class
     pair          that of a second text, for tasks on pairs
     columns       of a file without a header, in their order; the last one has the rest of the line: [label, text]
+    keys          of a file that is one JSON object: those whose lists hold the rows. A row is an object, or a list with
+                  its `columns` in their order
     separator     between columns; by default a comma in .csv, else a tab. Quotes count in csv alone
     several       what is between the classes of one text (","; JSON may have a list): texts have any number of classes
     names         what the file's classes are called: {"0": negative, "1": positive}
     classes       their names in the order of their numbers; by default those that occur, sorted
+    leave_out     classes, as the file calls them, whose rows are left out
     split         the part to take, where `split_column` or `ratios` cut the file
     split_column  a column with the split of each row: train, val (dev, valid, validation) or test
     ratios        {train: 0.8, val: 0.1, test: 0.1}: by a hash of the text and `seed`, so equal texts stay together
@@ -43,10 +46,12 @@ class TextFile(Texts):
         label: str = "label",
         pair: str | None = None,
         columns: Sequence[str] | None = None,
+        keys: Sequence[str] | None = None,
         separator: str | None = None,
         several: str | None = None,
         names: Mapping[str, str] | None = None,
         classes: Sequence[str] | None = None,
+        leave_out: Sequence[str] = (),
         split: str | None = None,
         split_column: str | None = None,
         ratios: Mapping[str, float] | None = None,
@@ -58,7 +63,9 @@ class TextFile(Texts):
             raise ConfigError("TextFile: split_column and ratios both cut the file; give one of them")
         file = locate(path, address)
         self.columns = {"text": text, "label": label, **({} if pair is None else {"pair": pair})}
-        found = list(rows(file, columns, separator))
+        found = list(rows(file, columns, separator) if keys is None else document(file, keys, columns))
+        if leave_out:
+            found = [row for row in found if str(value(row, label, file)) not in leave_out]
         spelled = {str(name): str(called) for name, called in (names or {}).items()}
         labels = [_classes(row, label, several, spelled, file) for row in found]
         texts = [text_of(row, text, file, normalise) for row in found]
