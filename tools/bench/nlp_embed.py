@@ -42,7 +42,7 @@ def ours(side: str, args: argparse.Namespace) -> Embed:
     from pdl import threads
     from pdl.runtime import load
     from pdl.runtime.session import Session
-    from pdl_nlp.steps import vectors
+    from pdl_nlp.steps.passages import vectors_of
 
     threads.set_num_threads(1)
     texts = texts_of(args)
@@ -55,7 +55,7 @@ def ours(side: str, args: argparse.Namespace) -> Embed:
         batches = [list(inputs.values()) for _, inputs in pipeline.batches(samples)]
         program = calibrate(found.bundle.build(), batches).program
         found = Session.of(program, inputs=["tokens"], outputs=["vector"], pipeline=pipeline)
-    return lambda: np.stack([each for each in vectors.vectors_of(texts, found) if each is not None])
+    return lambda: np.stack([each for each in vectors_of(texts, found) if each is not None])
 
 
 def peers(side: str, args: argparse.Namespace) -> Embed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from pdl.errors import DataError, UsageError
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Configured, predict
 from pdl.workflow.prediction import options_of, parse_options, predict_words
+from pdl_nlp.steps.passages import cut, vectors_of
 from pdl_nlp.steps.tokens import held
-from pdl_nlp.steps.vectors import vectors_of
 from tests.nlp.tokenizers.made import wordpiece
 from tests.pipelines import pipeline
 
@@ -70,9 +71,69 @@ def test_files_of_a_folder(tmp_path: Path) -> None:
     assert model.pipeline.ranks
     (found,) = predict(model, ["runn"])
     assert [(each["text"], each["place"]) for each in found.rows()] == [
-        ("running", "two.md"),
-        ("want unwanted", "a/one.txt"),
+        ("running", "two.md:1"),
+        ("want unwanted", "a/one.txt:1-2"),
     ]
+
+
+def test_files_of_a_folder_that_are_no_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\0\0")
+    (tmp_path / "b.txt").write_text("want", encoding="utf-16")
+    with pytest.warns(RuntimeWarning, match=r"1 of 2 files are no texts: a.png"):
+        (found,) = predict(Configured.of(Counts(), {"--search": [str(tmp_path)]}), ["want"])
+    assert [each["place"] for each in found.rows()] == ["b.txt:1"]
+
+
+def test_long_texts_are_cut_into_passages_of_whole_words() -> None:
+    text = "want unwanted\n" * 3 + "\n  running ,\t want"
+    assert list(cut(text, wordpiece(), 5)) == [
+        ("want unwanted want", 1, 2),
+        ("want unwanted want", 2, 3),
+        ("want unwanted", 3, 3),
+        ("unwanted running", 3, 5),
+        ("running , want", 5, 5),
+    ]
+    assert [part for part, *_ in cut(text, wordpiece(), 8)] == [
+        "want unwanted want unwanted",
+        "unwanted want unwanted",
+        "unwanted running , want",
+    ]
+    assert list(cut(" \n ", wordpiece(), 5)) == []
+    assert list(cut("\n want", wordpiece(), 5)) == [("want", 2, 2)]
+
+
+def test_a_word_longer_than_a_passage_is_cut() -> None:
+    assert [part for part, *_ in cut("unwanted want", wordpiece(), 2)] == ["unwant", "ed want"]
+
+
+def test_an_index_is_kept_and_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PDL_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/a.txt").write_text("want\n")
+    (tmp_path / "texts/b.txt").write_text("running\n")
+
+    def found(members: str = "1") -> tuple[list[str], int]:
+        model: Any = Counts()
+        model.bundle = SimpleNamespace(meta={"members": members})
+        (answer,) = predict(Configured.of(model, {"--search": [str(tmp_path / "texts")]}), ["want"])
+        return [each["place"] for each in answer.rows()], sum(model.sizes) - 1
+
+    assert found() == (["a.txt:1", "b.txt:1"], 2)
+    (index,) = (tmp_path / "cache/search").iterdir()
+    assert found() == (["a.txt:1", "b.txt:1"], 0)
+    (tmp_path / "texts/c.txt").write_text("want want\n")
+    (tmp_path / "texts/b.txt").unlink()
+    assert found() == (["a.txt:1", "c.txt:1"], 1)
+    with np.load(index) as held:
+        assert held["vectors"].shape == (2, 8), "what is gone is left out"
+    assert found("another model")[1] == 2
+    index.write_bytes(index.read_bytes()[:-30])
+    with pytest.warns(RuntimeWarning, match="is damaged and made anew"):
+        assert found()[1] == 2
+    monkeypatch.setenv("PDL_CACHE", str(index))
+    (tmp_path / "texts/d.txt").write_text("runn\n")
+    with pytest.warns(RuntimeWarning, match="the index is not kept"):
+        assert found()[1] == 3
 
 
 def test_texts_of_one_length_go_together() -> None:
@@ -81,8 +142,7 @@ def test_texts_of_one_length_go_together() -> None:
     found = vectors_of([*texts, " "], model)
     assert found[-1] is None
     assert [int(each[0]) for each in found[:-1] if each is not None] == [text.count("want") for text in texts]
-    assert max(model.sizes) <= 64
-    assert len(model.sizes) <= 5
+    assert sorted(model.sizes) == [4, 25, 25, 46, 50]
 
 
 def test_faults(tmp_path: Path) -> None:
