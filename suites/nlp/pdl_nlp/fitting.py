@@ -190,3 +190,8 @@ def small_encoder(recipe: Recipe) -> dict[str, Any]:
         return {}
     small = {"dim": 32, "layers": 2, "heads": 2, "hidden": 64, "pretrained": None}
     return {f"model.{name}": value for name, value in small.items()}
+
+
+def small_tables(recipe: Recipe) -> dict[str, Any]:
+    """Settings of a self-test: few rows of hashed n-grams, where the model has such a table."""
+    return {"model.buckets": 1 << 12} if "buckets" in recipe.model.takes else {}

@@ -24,6 +24,7 @@ from pdl_nlp.steps.letters import Letters
 from pdl_nlp.tokenizers import Words
 from pdl_nlp.vectors import Vectors, fill
 from pdl_nlp.word_vectors import WordVectors
+from pdl_nlp.word_vectors.baselines import _counted, baselines
 from pdl_nlp.word_vectors.loader import Windows
 from pdl_nlp.word_vectors.metrics import ContextAUC
 
@@ -163,6 +164,31 @@ def test_texts_without_known_words() -> None:
         windows("nowhere", "a")
 
 
+def test_baselines_by_hand() -> None:
+    task = WordVectors(length=6, num_shared=2)
+    task.kind, task.window = "words", 1
+    task.vocabularies["tokens"] = Vocabulary([*SPECIAL.values(), "a", "b", "c"])
+    pairs, together = _counted(np.array([2, 3, 0, 3, 2, 4, 0]), 1, 5)
+    assert dict(zip(pairs.tolist(), together.tolist(), strict=True)) == {13: 2, 17: 2, 14: 1, 22: 1}
+    found = baselines(task, {"train": Texts("a b", "b a c"), "val": Texts("a c", "c a")}, "val")
+    test = task.windows(Texts("a c", "c a"), seed=0)
+    (one, other) = test.get_batch(np.arange(len(test)))["negatives"].tolist()  # for even and odd places
+    counts = {2: 2, 3: 2, 4: 1}
+
+    def points(own: float, than: float) -> float:
+        return 0.5 * ((own > than) + (own >= than))
+
+    # a c 0 c a: places 0 to 4, each word has one context, at places 1, 0, 4, 3
+    contexts = [(2, 4, other), (4, 2, one), (4, 2, one), (2, 4, other)]
+    expected = np.mean([points(counts[context], counts[negative]) for _, context, negative in contexts])
+    assert found["frequency"]["auc"] == pytest.approx(expected)
+    met = {(2, 3): 2 / 4, (3, 2): 2 / 4, (2, 4): 1 / 2, (4, 2): 1 / 2}
+    expected = np.mean(
+        [points(met[word, context], met.get((word, negative), 0)) for word, context, negative in contexts]
+    )
+    assert found["pointwise mutual information"]["auc"] == pytest.approx(expected)
+
+
 # -- the whole way -----------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -198,7 +224,10 @@ def run(request: pytest.FixtureRequest, corpus: Path, tmp_path_factory: pytest.T
 
 
 def test_words_with_the_same_contexts_are_near_each_other(run: Path) -> None:
-    assert json.loads((run / "result.json").read_text())["metrics"]["val/auc"] > 0.6
+    result = json.loads((run / "result.json").read_text())
+    frequency, information = (each["val/auc"] for each in result["baselines"].values())
+    assert frequency < information
+    assert result["metrics"]["val/auc"] > max(frequency, 0.6)
     session = pdl.runtime.load(run / "model.pdl")
     for word, kind in (("HOTEL", standin.THINGS), ("lovely", MOODS), ("rude", MOODS)):
         found = [each["word"] for each in session(word)["words"]]

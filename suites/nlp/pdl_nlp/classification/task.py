@@ -28,7 +28,7 @@ from pdl_nlp.classification.outside import Outside, threshold, with_threshold
 from pdl_nlp.classification.report import TextClassificationReporter
 from pdl_nlp.data.base import bind, several
 from pdl_nlp.data.text_folder import split_folder
-from pdl_nlp.fitting import WithTokenizer, small_encoder
+from pdl_nlp.fitting import WithTokenizer, small_encoder, small_tables
 from pdl_nlp.loader import loader_of
 from pdl_nlp.models.base import TextModel
 
@@ -233,4 +233,5 @@ class TextClassification(WithTokenizer, Task):
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         small = small_encoder(recipe)
-        return SmokeTest(settings={"task.min_count": 1, **small, **({"optim.lr": 2e-3} if small else {})})
+        settings = {"task.min_count": 1, **small, **small_tables(recipe)}
+        return SmokeTest(settings={**settings, **({"optim.lr": 2e-3} if small else {})})

@@ -21,7 +21,15 @@ from pdl.train.parts import SmokeTest
 from pdl.vocabulary import Vocabulary
 from pdl_nlp import checkpoints
 from pdl_nlp.data.base import sorted_names
-from pdl_nlp.fitting import Kind, check_length, pretrained_sizes, small_encoder, tokenizer_of, vocabulary_of
+from pdl_nlp.fitting import (
+    Kind,
+    check_length,
+    pretrained_sizes,
+    small_encoder,
+    small_tables,
+    tokenizer_of,
+    vocabulary_of,
+)
 from pdl_nlp.loader import loader_of
 from pdl_nlp.models.rnn_tagger import TaggingModel
 from pdl_nlp.schemes import Scheme, Tags
@@ -249,6 +257,5 @@ class Tagging(Task):
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         small = small_encoder(recipe)
-        return SmokeTest(
-            settings={"task.min_count": 1, "task.entities": [], **small, **({"optim.lr": 2e-3} if small else {})}
-        )
+        settings = {"task.min_count": 1, "task.entities": [], **small, **small_tables(recipe)}
+        return SmokeTest(settings={**settings, **({"optim.lr": 2e-3} if small else {})})

@@ -13,9 +13,10 @@ from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.deployed import Deployed
 from pdl.train.parts import SmokeTest
-from pdl_nlp.fitting import WithTokenizer, letters_of
+from pdl_nlp.fitting import WithTokenizer, letters_of, small_tables
 from pdl_nlp.models.word2vec import Word2Vec
 from pdl_nlp.steps.letters import WIDEST, Letters
+from pdl_nlp.word_vectors.baselines import baselines
 from pdl_nlp.word_vectors.check import check
 from pdl_nlp.word_vectors.deploy import WordVectorsDeployer
 from pdl_nlp.word_vectors.loader import Windows, texts_of
@@ -57,7 +58,7 @@ class WordVectors(WithTokenizer, Task):
         self.num_negatives, self.num_shared, self.subsample, self.length = num_negatives, num_shared, subsample, length
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.letters = letters
-        self._window, self._deployed = 1, False
+        self.window, self._deployed = 1, False
         self.evaluated: Word2Vec | None = None  # what was evaluated last: the report shows neighbours
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -114,30 +115,30 @@ class WordVectors(WithTokenizer, Task):
                 unread = name == "letters" and not model.letters
                 advice = "set task.letters=0" if unread else "correct it, or leave it out"
                 raise ConfigError(f"model.{name}: {given}; {advice}")
-        self._window = model.window
+        self.window = model.window
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Pieces of the texts; in training with frequent words thinned out, in a new order each epoch."""
-        source = Windows(
-            dataset,
-            self.tokenizer,
-            window=self._window,
-            length=self.length,
-            subsample=self.subsample if training else None,
-            negatives=self.num_shared,
-            seed=seed,
-            letters=self.speller,
-        )
+        source = self.windows(dataset, seed=seed, subsample=self.subsample if training else None)
         data = recipe.data
         size = data.size(training=training)
         return DataLoader(
             source, batch_size=size, shuffle=training, seed=seed, workers=data.workers, prefetch=data.prefetch
         )
 
+    def windows(self, dataset: Any, *, seed: int, subsample: float | None = None) -> Windows:
+        """The texts of a data set as pieces of numbers."""
+        common: dict[str, Any] = {"window": self.window, "length": self.length, "negatives": self.num_shared}
+        return Windows(dataset, self.tokenizer, **common, subsample=subsample, seed=seed, letters=self.speller)
+
     def learned_config(self) -> dict[str, Any]:
         return {"tokenizer": self.kind}
 
     # -- data ----------------------------------------------------------------------------------------------------------
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """How often words occur, and how often two occur together."""
+        return baselines(self, datasets, split)
+
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check(self, recipe, progress)
 
@@ -149,4 +150,5 @@ class WordVectors(WithTokenizer, Task):
         return WordVectorsReporter(self)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
-        return SmokeTest(settings={"task.min_count": 1, "task.subsample": None, "model.dim": 16, "optim.lr": 0.05})
+        small = {"task.min_count": 1, "task.subsample": None, "model.dim": 16, **small_tables(recipe)}
+        return SmokeTest(settings={**small, "optim.lr": 0.05})
