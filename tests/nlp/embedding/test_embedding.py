@@ -13,13 +13,14 @@ from scipy import stats
 import pdl
 from pdl import workflow
 from pdl.cli import main
-from pdl.config import from_dict
+from pdl.config import from_dict, load
 from pdl.errors import ConfigError, DataError
+from pdl.train import Recipe
 from pdl_nlp.data import TextFile, standin
 from pdl_nlp.embedding.baselines import bm25
 from pdl_nlp.embedding.loader import Pairs
 from pdl_nlp.embedding.losses import info_nce
-from pdl_nlp.embedding.metrics import Spearman
+from pdl_nlp.embedding.metrics import Scored, Spearman
 from pdl_nlp.tokenizers import BERT, Words
 
 
@@ -140,6 +141,48 @@ def test_on_bytes_vectors_are_nearly_the_same(run: Path, tmp_path: Path) -> None
     for text in ("the room was lovely .", "dull"):
         a, b = (np.array(pdl.runtime.load(file)(text)["vector"]) for file in (run / "model.pdl", made.path))
         assert a @ b > 0.99
+
+
+def test_the_report_shows_pairs_and_neighbours(run: Path) -> None:
+    page = (run / "report.html").read_text()
+    for said in (
+        "Cosines and scores (test)",
+        "Tokens of a pair (test)",
+        "Pairs that are furthest off",
+        "Nearest texts",
+    ):
+        assert said in page
+    data = TextFile(run.parent / "test.tsv", columns=["text", "pair", "label"], pair="pair")
+    neighbours = page[page.index("Nearest texts") :]
+    assert data.texts[0] in neighbours
+    assert sum(text in neighbours for text in set(data.pairs or ())) >= 3
+
+
+def test_pairs_are_those_of_the_data(tmp_path: Path) -> None:
+    data = TextFile(pairs(tmp_path, "train"), columns=["text", "pair", "label"], pair="pair")
+    kept = Pairs(data, Words([*BERT.values(), "the"], special=BERT), 24, positive=5)
+    assert kept.get_batch(np.array([0, 3]))["index"].tolist() == [1, 7]
+    metric = Scored()
+    metric.update(np.array([0.5, -0.5]), np.array([5.0, 5.0]), np.array([1, 7]))
+    assert metric.compute().tolist() == [[0.5, 5, 1], [-0.5, 5, 7]]
+    assert Scored().compute().shape == (0, 3)
+
+
+def test_init_finds_texts_and_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"the first text {n},a second text {n % 9},{n % 11 / 2}" for n in range(60)]
+    (tmp_path / "pairs.csv").write_text("sentence1,sentence2,score\n" + "\n".join(rows) + "\n")
+    assert main(["init", "nlp.embedding", "--data", "pairs.csv", "--out", "mine.yaml"]) == 0
+    found = Recipe(load("mine.yaml"))
+    assert found.task.build().positive == 4
+    opened = found.data.datasets(["train", "val", "test"])
+    assert sum(map(len, opened.values())) == 60
+    assert opened["train"].pairs[0].startswith("a second text")
+    text = (tmp_path / "pairs.csv").read_text().replace("0.5", "high")
+    (tmp_path / "pairs.csv").write_text(text)
+    capsys.readouterr()
+    assert main(["init", "nlp.embedding", "--data", "pairs.csv", "--out", "other.yaml"]) != 0
+    assert "score 'high' is no number" in " ".join(capsys.readouterr().err.split())
 
 
 def test_training_takes_the_pairs_that_mean_the_same(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from pdl_nlp.fitting import Kind, counted
 TEXT = ("text", "sentence", "review", "content", "text_a", "comment", "body", "message", "query", "utterance", "title",
         "document", "tweet", "question")  # fmt: skip
 LABEL = ("label", "labels", "class", "category", "target", "sentiment", "polarity", "intent", "emotion", "tag", "topic",
-         "stars", "rating", "y")  # fmt: skip
+         "stars", "rating", "score", "similarity", "relatedness", "y")  # fmt: skip
 PAIRS = (("text", "pair"), ("text_a", "text_b"), ("sentence1", "sentence2"), ("premise", "hypothesis"),
          ("question1", "question2"), ("query", "candidate"), ("query", "document"), ("query", "passage"),
          ("query", "title"), ("question", "answer"), ("question", "sentence"), ("q1", "q2"), ("s1", "s2"),

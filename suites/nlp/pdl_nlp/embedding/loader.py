@@ -38,8 +38,8 @@ class Pairs(ByPair):
         self._number(*kept, tokenizer, max_length, sizes)
 
     def get_batch(self, indices: np.ndarray) -> Batch:
-        """{"tokens", "pair" int64 [N, T], "score" float32 [N]}."""
-        return {**super().get_batch(indices), "score": self.scores[indices]}
+        """{"tokens", "pair" int64 [N, T], "score" float32 [N], "index" int64 [N]: which sample of the data each is}."""
+        return {**super().get_batch(indices), "score": self.scores[indices], "index": self.kept[indices]}
 
     def path_of(self, index: int) -> str | None:
         return super().path_of(int(self.kept[index]))

@@ -28,6 +28,20 @@ class Spearman(Metric):
         return float((a * b).sum()) / below if below else float("nan")
 
 
+class Scored(Metric):
+    """Likeness, score and number of every pair: float64 [N, 3]."""
+
+    def __init__(self) -> None:
+        self.held: list[Array] = []
+
+    def update(self, likeness: Array, scores: Array, index: Array) -> None:
+        """likeness, scores float [N], index int [N]."""
+        self.held.append(np.stack([likeness, scores, index], axis=1).astype(np.float64))
+
+    def compute(self) -> Array:
+        return np.concatenate(self.held) if self.held else np.zeros((0, 3))
+
+
 def ranks(values: Array) -> Array:
     """Ranks from 1, equal values with the mean of theirs: float64 [N]."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)

@@ -13,6 +13,7 @@ from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, Task
+from pdl.train.assembly import Parts
 from pdl.train.deployed import Deployed
 from pdl.train.parts import SmokeTest
 from pdl_nlp.embedding.baselines import baselines
@@ -20,7 +21,8 @@ from pdl_nlp.embedding.check import check
 from pdl_nlp.embedding.deploy import EmbeddingDeployer
 from pdl_nlp.embedding.loader import Pairs
 from pdl_nlp.embedding.losses import info_nce
-from pdl_nlp.embedding.metrics import Spearman
+from pdl_nlp.embedding.metrics import Scored, Spearman
+from pdl_nlp.embedding.report import EmbeddingReporter
 from pdl_nlp.fitting import WithTokenizer, small_encoder
 from pdl_nlp.loader import loader_of, pairs_of, scores_of
 from pdl_nlp.models.bert import SentenceEncoder
@@ -58,6 +60,7 @@ class Embedding(WithTokenizer, Task):
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.max_length = max_length
         self.sizes: list[int] | None = None
+        self.net: Module | None = None
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -71,7 +74,11 @@ class Embedding(WithTokenizer, Task):
         return Loss(info_nce(a, b, self.temperature), len(batch["score"]), (likeness, batch["score"]))
 
     def metrics(self) -> dict[str, Metric]:
-        return {"spearman": Spearman()}
+        return {"spearman": Spearman(), "pairs": Scored()}
+
+    def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
+        metrics["spearman"].update(*loss.outputs)
+        metrics["pairs"].update(*loss.outputs, batch["index"])
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
@@ -107,6 +114,10 @@ class Embedding(WithTokenizer, Task):
         pairs = Pairs(dataset, self.tokenizer, self.max_length, self.sizes, positive)
         return loader_of(pairs, recipe.data, training=training, seed=seed)
 
+    def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
+        """Keep the model, by which the report finds the nearest texts."""
+        self.net = parts.model
+
     def learned_config(self) -> dict[str, Any]:
         return {"positive": self.positive, "tokenizer": self.kind}
 
@@ -121,6 +132,9 @@ class Embedding(WithTokenizer, Task):
     # -- what a task hands over ----------------------------------------------------------------------------------------
     def deployer(self, recipe: Recipe) -> EmbeddingDeployer:
         return EmbeddingDeployer(self, recipe)
+
+    def reporter(self) -> EmbeddingReporter:
+        return EmbeddingReporter(self)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         return SmokeTest(
