@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,6 @@ from pdl.config.tree import Key, split
 HEADER = {"package": "_global_"}  # a recipe's keys are top-level keys, whatever its folder is called
 
 
-def file_of(name: str) -> Path | None:
-    """The file of a shipped recipe, by its full name."""
-    return shipped().get(name.strip("/").removesuffix(".yaml"))
-
-
 class PartSource(FileConfigSource):  # type: ignore[misc]
     """Parts in a folder."""
 
@@ -48,7 +44,16 @@ class PartSource(FileConfigSource):  # type: ignore[misc]
 
 
 class RecipeSource(ConfigSource):
-    """Shipped recipes by their full names, in groups that are called as the suites."""
+    """Shipped recipes by their full names, in groups that are called as the suites; looked for once."""
+
+    @cached_property
+    def recipes(self) -> dict[str, Path]:
+        """Their files by name."""
+        return shipped()
+
+    def file_of(self, name: str) -> Path | None:
+        """The file of a recipe."""
+        return self.recipes.get(name.strip("/").removesuffix(".yaml"))
 
     @staticmethod
     def scheme() -> str:
@@ -57,7 +62,7 @@ class RecipeSource(ConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         """The recipe, as a part with top-level keys."""
-        file = file_of(config_path)
+        file = self.file_of(config_path)
         if file is None:
             raise ConfigLoadError(f"there is no recipe {config_path}")
         source.read(file)
@@ -71,16 +76,16 @@ class RecipeSource(ConfigSource):
 
     def is_group(self, config_path: str) -> bool:
         """Whether recipes have names that begin so."""
-        return config_path == "" or any(name.startswith(f"{config_path.strip('/')}/") for name in shipped())
+        return config_path == "" or any(name.startswith(f"{config_path.strip('/')}/") for name in self.recipes)
 
     def is_config(self, config_path: str) -> bool:
         """Whether it is a recipe's full name."""
-        return file_of(config_path) is not None
+        return self.file_of(config_path) is not None
 
     def list(self, config_path: str, results_filter: Any) -> list[str]:
         """Names in a group; groups themselves are those of the parts."""
         inside = f"{config_path.strip('/')}/"
-        return sorted(name.removeprefix(inside) for name in shipped() if name.startswith(inside))
+        return sorted(name.removeprefix(inside) for name in self.recipes if name.startswith(inside))
 
 
 class Loader(ConfigLoaderImpl):  # type: ignore[misc]
