@@ -28,8 +28,8 @@ def write_recipe(data: Path) -> str:
     lines = [
         f"# {len(train):,} pairs for training, about {many:.0f} {kind} in each text; scores from {scores[0]:g} to "
         f"{scores[-1]:g}.",
-        "# To begin with an encoder, leave out tokenizer and min_count, and write pretrained: nlp/minilm (English) or a",
-        "# folder of HF in place of the model's sizes.",
+        "# To begin with an encoder, leave out tokenizer and min_count, and write pretrained: nlp/minilm (English)",
+        "# or a folder of HF, in place of the sizes of the model.",
         "defaults:",
         "  - /nlp/embedding",
         "  - _self_",

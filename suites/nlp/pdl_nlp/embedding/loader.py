@@ -34,8 +34,8 @@ class Pairs(ByPair):
         if not len(self.kept):
             raise DataError(f"no pair has a score of {positive:g} or more; lower task.positive")
         self.scores = scores[self.kept].astype(np.float32)
-        kept = [[column[row] for row in self.kept.tolist()] for column in (texts, pairs)]
-        self._number(*kept, tokenizer, max_length, sizes)
+        texts, pairs = ([column[row] for row in self.kept.tolist()] for column in (texts, pairs))
+        self._number(texts, pairs, tokenizer, max_length, sizes)
 
     def get_batch(self, indices: np.ndarray) -> Batch:
         """{"tokens", "pair" int64 [N, T], "score" float32 [N], "index" int64 [N]: which sample of the data each is}."""
