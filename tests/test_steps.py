@@ -115,6 +115,7 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
             "pre": [{"step": "windows", **TEXT}],
             "post": [{"step": "answer_span", "max_answer": 3, "vocabulary": "words"}],
         },
+        {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "text_score"}]},
         {"pre": [{"step": "letters", **TEXT, "letters": "words", "width": 4}]},
         {"pre": [{"step": "masks", **MASKED}], "post": [{"step": "fill", "vocabulary": "words"}]},
     ],

@@ -218,6 +218,7 @@ class Pipeline:
     def configured(self, values: Mapping[str, Sequence[str]], predictor: Any) -> Pipeline:
         """The same pipeline where options of its last steps have values (`PostStep.configured`)."""
         made = copy(self)
+        made.inputs = {name: step.configured(values) for name, step in self.inputs.items()}
         made.post = {
             name: [*steps[:-1], *(step.configured(values, predictor) for step in steps[-1:])]
             for name, steps in self.post.items()

@@ -130,6 +130,32 @@ def test_files_of_pairs(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert main(["predict", str(run), shlex.split(next_one)[-1]]) == 0
 
 
+def test_candidates_are_searched(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not ranked(run):
+        assert main(["predict", str(run / "model.pdl"), "a text", "--search", "x.txt"]) != 0
+        assert "--search" in capsys.readouterr().err
+        return
+    (tmp_path / "lines.txt").write_text("the film was dull .\n\nthe film was superb .\n \nthe plot was rude .\n")
+    for query in ("the room was lovely .", "the room was lovely .\tthe plot was dull ."):
+        words = [
+            "predict",
+            str(run / "model.pdl"),
+            query,
+            "--search",
+            str(tmp_path / "lines.txt"),
+            "--topk",
+            "2",
+            "--json",
+        ]
+        assert main(words) == 0
+        (answer,) = json.loads(capsys.readouterr().out)
+        first, second = answer["found"]
+        assert (first["place"].rpartition(":")[2], first["text"]) == ("3", "the film was superb .")
+        score = pdl.runtime.load(run / "model.pdl")(["the room was lovely .", second["text"]])["score"]
+        assert second["score"] == pytest.approx(score, abs=1e-5)
+        assert first["score"] > second["score"]
+
+
 def test_the_report_shows_both_texts(run: Path) -> None:
     page = (run / "report.html").read_text()
     assert "Tokens of a pair (test)" in page

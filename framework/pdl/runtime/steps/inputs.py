@@ -92,6 +92,10 @@ class InputStep(Step):
         default itself, or where it is a `Path` everything in this file."""
         return self.file(given) if isinstance(given, Path) else iter([Input(self.title(given), given)])
 
+    def configured(self, values: Mapping[str, Sequence[str]]) -> InputStep:
+        """The step that reads inputs where options of the last steps (`PostStep.flags`) have these values."""
+        return self
+
     # -- the command line ----------------------------------------------------------------------------------------------
     @property
     def flags(self) -> tuple[Flag, ...]:

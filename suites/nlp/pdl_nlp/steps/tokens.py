@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,6 +59,7 @@ class TokensInput(InputStep):
     """
 
     name = "tokens"
+    alone = False
     batch_size = 256
     together = 512 * 8  # of so many tokens products are as fast as of more
 
@@ -90,6 +92,14 @@ class TokensInput(InputStep):
             self.takes, self.metavar, self.about = "pair", "'TEXT<TAB>TEXT'", "two texts with a tab between them"
         elif len(self.parts) > 1:
             self.takes, self.metavar, self.about = "row", ROW, ABOUT_ROW
+
+    def configured(self, values: Mapping[str, Sequence[str]]) -> TokensInput:
+        """With `--search` one text is enough where the model reads pairs: the others are those that are searched."""
+        if not values.get("--search") or self.takes != "pair":
+            return self
+        made = copy(self)
+        made.alone = True
+        return made
 
     def bind(self, resources: Resources) -> None:
         super().bind(resources)
@@ -132,6 +142,8 @@ class TokensInput(InputStep):
     def _texts(self, item: Any) -> list[str]:
         wanted = [self.part] if self.pair is None else [self.part, self.pair]
         if self.halves:
+            if self.alone and isinstance(item, str) and "\t" not in item and not item.lstrip().startswith("{"):
+                item = [item, item]
             if isinstance(item, str) and "\t" in item:
                 item = item.split("\t", 1)
             if isinstance(item, Sequence) and not isinstance(item, str):
