@@ -144,6 +144,11 @@ def words(answer: Any) -> Any:
     return [f"{span['text']}/{span['tag']}" for span in answer["spans"]]
 
 
+def speech(answer: Any) -> Any:
+    """Parts of speech."""
+    return [span["tag"] for span in answer["spans"]]
+
+
 def label(answer: Any) -> Any:
     return answer["label"]
 
@@ -170,6 +175,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
     ),
     "cv/centerface": (portrait, places, [("face", [3, 1, 4, 3])]),
     "nlp/lac": (love, words, ["我/r", "爱/v", "北京/LOC", "天安门/LOC"]),
+    "nlp/ud_ewt": (sentence, speech, ["DET", "NOUN", "VERB", "DET", "NOUN"]),
     "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_small": (line, text, "TEXT3457"),

@@ -23,12 +23,12 @@ ROOT = Path(__file__).parents[1]
 LIMIT = 6_000_000  # a wheel stays small
 
 
-def publish(run: Path, suite: str, name: str, store: str) -> tuple[Path, dict[str, Any]]:
+def publish(run: Path, suite: str, name: str, store: str, licence: str) -> tuple[Path, dict[str, Any]]:
     """The file, and what `pdl eval` says of it."""
     package = ROOT / "suites" / suite / f"pdl_{suite}"
     file = package / "weights" / f"{name}.pdl"
     file.parent.mkdir(exist_ok=True)
-    export(run, file, store=store, licence="Apache-2.0")
+    export(run, file, store=store, licence=licence)
     if file.stat().st_size > LIMIT:
         raise SystemExit(f"{file}: {file.stat().st_size} bytes, more than {LIMIT}")
     keep_log(run, ROOT / "suites" / suite / "training" / name)
@@ -72,9 +72,10 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="the training command")
     parser.add_argument("--metric", default="test/accuracy")
     parser.add_argument("--store", default="bf16", choices=["fp32", "bf16", "fp16"])
+    parser.add_argument("--licence", default="Apache-2.0", help="an SPDX name; that of the data, where it binds")
     args = parser.parse_args()
     suite, _, name = args.name.partition("/")
-    file, metrics = publish(args.run, suite, name, args.store)
+    file, metrics = publish(args.run, suite, name, args.store, args.licence)
     print(yaml.safe_dump(entry(args.run, name, file, metrics, args), sort_keys=False, allow_unicode=True, width=110))
 
 

@@ -16,7 +16,6 @@ from pdl.tensor import Tensor
 from pdl_nlp.models.base import HUGE, Rate, Width, embedding, real
 
 FACTOR = 1_000_003  # of a token's number in the hash of an n-gram
-UNSEEN = 0.04  # of the vectors of tokens: those of n-grams begin near 0, so that what training has not seen says little
 
 
 class TaggingModel(Module):
@@ -77,6 +76,8 @@ class RNNTagger(TaggingModel):
                   hashed: the number of a, b is 1 + (1000003 a + b) mod (buckets - 1)
     buckets       rows of the table of n-grams
     ngram_dim     of their vectors
+    ngram_scale   how large these are before training, as a part of those of tokens: near 0 what training has not seen says
+                  nothing
     ngram_unknown  share of n-grams whose vector is 0 in training, as that of one that training has not seen nearly is
     hidden        numbers of the state, in each direction
     layers        one above another
@@ -98,6 +99,7 @@ class RNNTagger(TaggingModel):
         ngrams: Annotated[int, Range(1, 3)] = 1,
         buckets: Annotated[int, Range(2, 1 << 24)] = 1 << 18,
         ngram_dim: Width = 50,
+        ngram_scale: Annotated[float, Range(0, 1)] = 0.04,
         ngram_unknown: Rate = 0.0,
         hidden: Width = 128,
         layers: Width = 1,
@@ -120,7 +122,7 @@ class RNNTagger(TaggingModel):
         self.ngram_unknown = Dropout(ngram_unknown) if ngram_unknown else None
         if ngrams > 1:
             self.gram_embed = embedding(buckets, ngram_dim, sparse=True)
-            self.gram_embed.weight.data *= UNSEEN
+            self.gram_embed.weight.data *= ngram_scale
             width += ngram_dim * ngrams
         self.rnn = (LSTM if cell == "lstm" else GRU)(
             width, hidden, num_layers=layers, dropout=dropout if layers > 1 else 0.0, bidirectional=True
