@@ -15,6 +15,7 @@ import numpy as np
 
 from pdl.runtime.weights import to_bytes
 from pdl.vocabulary import Vocabulary
+from pdl_nlp.tokenizers import BERT
 
 OUT = Path(__file__).parents[1] / "suites/nlp/pdl_nlp"
 UNKNOWN = "OOV"
@@ -37,7 +38,7 @@ def main(wheel: str) -> None:
     count = len(labels)
     if list(map(int, names)) != list(range(count)):
         raise SystemExit("the tags are not numbered from 0 without a gap")
-    vocabulary = Vocabulary(["[PAD]", UNKNOWN, *found])
+    vocabulary = Vocabulary([BERT["pad"], BERT["unknown"], *found])
     rows = np.array([row[UNKNOWN], *found.values()], np.int32)
     (OUT / "vocabularies/lac.txt").write_text(vocabulary.text(), encoding="utf-8")
     (OUT / "vocabularies/lac_tags.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +19,24 @@ import numpy as np
 from pdl import watch
 from pdl.config import build as build_node
 from pdl.dims import Dim
-from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.export.bundle import write
 from pdl.export.deployment import Deployment
 from pdl.export.imported import import_model, pipeline_of
 from pdl.export.systems import opened
-from pdl.files import map_file, replacing
+from pdl.files import replacing
 from pdl.hub.cache import BUILT, cache_dir, lock, writing
 from pdl.hub.entries import Build, Entry, System
 from pdl.hub.files import obtain, usable
 from pdl.hub.index import incompatible
 from pdl.hub.pretrained import load_state
-from pdl.hub.states import State, read_state
+from pdl.hub.states import state_of
 from pdl.nn import Module, init
-from pdl.onnx import reader
 from pdl.ops.base import Spec
 from pdl.runtime import load
 from pdl.runtime.bundle import SUFFIX, read
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.steps import Resources
-from pdl.runtime.weights import from_bytes
 from pdl.version import __version__
 from pdl.vocabulary import Vocabulary
 
@@ -163,25 +160,13 @@ def _of_weights(entry: Entry, file: Path, path: Path) -> None:
         raise UsageError(f"{entry.name}: {entry.file} holds weights alone, and its entry does not say of which net")
     with init.skipped():
         model = build_node(build.model)
-    report = load_state(model, state_of(entry, build, file))
+    report = load_state(model, state_of(entry, lambda: file))
     if report.adapted or report.fresh:
         raise DataError(f"{entry.name}: its entry names a net that the weights do not fill:\n{report}")
     facts = _facts(entry)
     how = f"{report.loaded} tensors of {entry.file}{f' ({report.converted})' if report.converted else ''}"
     facts["about"] |= {"model": build.model["_target_"], "weights": how}
     write(path, _deployment(entry, build, model.eval(), facts), name=entry.short, metrics=facts["metrics"])
-
-
-def state_of(entry: Entry, build: Build, file: Path) -> State:
-    """The weights in a file, or the tensors of an ONNX graph, with what its entry adds to them."""
-    more: Mapping[str, Array] = {}
-    if build.arrays is not None:
-        path = _inside(entry, build.arrays)
-        more = from_bytes(map_file(path), str(path), "safetensors")
-    if file.suffix not in GRAPHS:
-        state = read_state(file)
-        return replace(state, arrays={**state.arrays, **more})
-    return State(str(file), {**reader.read(file).graph.initialisers, **more}, "onnx")
 
 
 def _pipeline(entry: Entry, build: Build) -> Mapping[str, Any] | None:

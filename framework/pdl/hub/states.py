@@ -4,8 +4,8 @@ a run folder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,12 +14,15 @@ from pdl.config.source import parsed
 from pdl.dtype import Array
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.files import map_file
+from pdl.hub.entries import Build, Entry
 from pdl.hub.files import resolve
 from pdl.hub.index import entry
 from pdl.hub.torch_file import SUFFIXES, read_torch
+from pdl.onnx import reader
 from pdl.runtime.strict import parse
 from pdl.runtime.weights import MAX_HEADER, from_bytes
 
+ONNX = ".onnx"
 Layout = Literal["pdl", "torch", "onnx", "unknown"]
 #: what a training or an importer may write for names that no module gave (`Program.names`)
 _NAMELESS = ("constant", "state")
@@ -51,9 +54,23 @@ def read_state(source: str | Path) -> State:
         return State(name, _of_run(name), "pdl")
     if Path(name).is_file():
         return _of_file(name, Path(name), "")
-    known = entry(name)
-    _require_parameters(name, known.file)
-    return _of_file(name, resolve(name), _net(known.build.model if known.build else None))
+    return state_of(entry(name), lambda: resolve(name))
+
+
+def state_of(known: Entry, file: Callable[[], Path]) -> State:
+    """The weights of an entry of the hub, with what that adds to them; of an ONNX graph, where it names a net, tensors
+    under the names that they have there. `file` fetches it."""
+    build = known.build or Build()
+    graph = known.file.endswith(ONNX) and build.model is not None
+    if not graph:
+        _require_parameters(known.name, known.file)
+    path = file()
+    tensors = reader.read(path).graph.initialisers if graph else {}
+    state = State(known.name, tensors, "onnx") if graph else _of_file(known.name, path, _net(build.model))
+    if build.arrays is None:
+        return state
+    more = known.inside(build.arrays)
+    return replace(state, arrays={**state.arrays, **from_bytes(map_file(more), str(more), "safetensors")})
 
 
 def _of_file(source: str, file: Path, hint: str) -> State:
@@ -71,7 +88,7 @@ def _of_file(source: str, file: Path, hint: str) -> State:
 
 
 def _require_parameters(source: str, file: str) -> None:
-    if file.endswith(".onnx"):
+    if file.endswith(ONNX):
         raise UsageError(
             f"{source}: an ONNX file is for deployment only: its numbers have lost the names and shapes of the net "
             "that they were trained in, so no net can take them; use it with `pdl predict`"

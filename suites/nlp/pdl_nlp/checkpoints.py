@@ -60,6 +60,7 @@ def sizes(source: str | Path) -> dict[str, Any]:
     if is_folder(source):
         return _of_config(Path(source) / CONFIG)
     found = model_of(source)
+    found = found.get("net", found)  # of one that answers with tags
     return {name: found[name] for name in SIZES if name in found}
 
 

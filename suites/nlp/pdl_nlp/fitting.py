@@ -185,9 +185,9 @@ def pretrained_sizes(recipe: Recipe) -> dict[str, Any]:
 
 
 def small_encoder(recipe: Recipe) -> dict[str, Any]:
-    """Settings of a self-test: a small encoder with random weights, where the model is an encoder."""
-    if "pretrained" not in recipe.model.takes:
-        return {}
+    """Settings of a self-test: random weights, and a small encoder where the model is one."""
+    if "heads" not in recipe.model.takes:
+        return {"model.pretrained": None} if "pretrained" in recipe.model else {}
     small = {"dim": 32, "layers": 2, "heads": 2, "hidden": 64, "pretrained": None}
     return {f"model.{name}": value for name, value in small.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ import pdl
 from pdl.config.parts import variants
 from pdl.dims import Dim
 from pdl.dtype import int64
-from pdl.errors import ConfigError
+from pdl.errors import ConfigError, ShapeError
 from pdl.export.symbolic import trace_symbolic
+from pdl.hub.pretrained import collected
 from pdl.ops.base import Spec
+from pdl.runtime.weights import to_bytes
 from pdl_nlp.models import RNNTagger
+from pdl_nlp.models.base import NGrams
 from pdl_nlp.models.rnn_tagger import LAC_LAYERS, Decoded, remap
 from pdl_nlp.schemes import Tags
 
@@ -99,7 +103,7 @@ def test_neighbours_and_letters_are_seen() -> None:
     """Without a recurrent state to carry it, n-grams see the neighbours; a letter in the middle of a word counts."""
     pdl.seed(0)
     model = MADE["lac, n-grams"]().eval()
-    grams = [each.detach().numpy() for each in model._of_ngrams(pdl.as_tensor(TOKENS))]
+    grams = np.split(model.gram_embed(pdl.as_tensor(TOKENS)).detach().numpy(), 3, axis=-1)
     a, b, c = TOKENS[0, :3].tolist()
     table = model.gram_embed.weight.data
     left = a * 1_000_003 + b
@@ -122,12 +126,35 @@ def test_what_only_the_data_knows() -> None:
 
 def test_unknown_ngrams_have_no_vector_in_training() -> None:
     pdl.seed(0)
-    model = RNNTagger(50, 5, 0, dim=8, hidden=6, ngrams=2, buckets=97, ngram_dim=4, ngram_unknown=0.4)
+    model = NGrams(97, 4, 2, unknown=0.4)
     tokens = pdl.as_tensor(RNG.integers(2, 50, (40, 50)))
     with pdl.no_grad():
-        none = [(x.numpy() == 0).all(axis=-1).mean() for x in model.train()._of_ngrams(tokens)]
-        assert none == pytest.approx([0.4, 0.4], abs=0.05)
-        assert all((x.numpy() != 0).any(axis=-1).all() for x in model.eval()._of_ngrams(tokens))
+        none = (model.train()(tokens).numpy().reshape(40, 50, 2, 4) == 0).all(axis=-1)
+        assert none.mean(axis=(0, 1)) == pytest.approx([0.4, 0.4], abs=0.05)
+        assert (model.eval()(tokens).numpy() != 0).any(axis=-1).all()
+
+
+def test_it_begins_with_the_weights_of_another(tmp_path: Path) -> None:
+    """Tags and n-grams begin anew, all else is as it was."""
+    before, file = RNNTagger(50, 5, 0, dim=8, hidden=6), tmp_path / "before.safetensors"
+    given = {name: np.array(value.data) for name, value in before.state_dict().items()}
+    file.write_bytes(to_bytes(given))
+    with collected() as reports:
+        after = RNNTagger(50, 7, 0, dim=8, hidden=6, ngrams=2, buckets=97, ngram_dim=3, pretrained=str(file))
+    made = {name: value.data for name, value in after.state_dict().items()}
+    anew = {"head.weight", "head.bias", "transitions", "starts", "ends", "gram_embed.weight"}
+    assert made.keys() == given.keys() | {"gram_embed.weight"}
+    for name in made.keys() - anew:
+        np.testing.assert_array_equal(made[name][: len(given[name])], given[name])
+    assert made["rnn.weight_ih_l0"].shape == (8 + 2 * 3, 4 * 6)
+    assert made["rnn.weight_ih_l0"][8:].any()
+    (found,) = reports
+    assert set(found.fresh) == {"head.weight", "head.bias"}
+    assert found.adapted["transitions"] == "tags begin anew"
+    same = RNNTagger(50, 5, 0, dim=8, hidden=6, pretrained=str(file))
+    np.testing.assert_array_equal(emissions(same), emissions(before))
+    with pytest.raises(ShapeError, match=r"embed\.weight"):
+        RNNTagger(51, 5, 0, dim=8, hidden=6, pretrained=str(file))
 
 
 def gru(x: np.ndarray, w: np.ndarray, r: np.ndarray, b: np.ndarray) -> np.ndarray:

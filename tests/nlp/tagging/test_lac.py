@@ -11,8 +11,9 @@ import pytest
 import pdl
 from pdl import config, hub
 from pdl.errors import DataError
-from pdl.export import bundle_of, from_hub
+from pdl.export import bundle_of
 from pdl.hub.pretrained import load_state
+from pdl.hub.states import state_of
 from pdl.runtime import load
 
 TEXTS = [
@@ -38,7 +39,7 @@ def test_emissions_are_those_of_the_original(file: Path) -> None:
     ort = pytest.importorskip("onnxruntime")
     entry: Any = hub.entry("nlp/lac")
     net: Any = config.build(entry.build.model)
-    state = from_hub.state_of(entry, entry.build, file)
+    state = state_of(entry, lambda: file)
     load_state(net, state)
     pipeline: Any = load(bundle_of("nlp/lac")).pipeline
     session = ort.InferenceSession(str(file), providers=["CPUExecutionProvider"])

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import pdl
 from pdl.errors import ConfigError
 from pdl.hints import Range
-from pdl.nn import Embedding, Module, init
+from pdl.nn import Dropout, Embedding, Module, init
 from pdl.tensor import Tensor
 
 FACTOR = 1_000_003  # of a token's number in the hash of an n-gram
@@ -83,14 +83,16 @@ class NGrams(Embedding):
     one behind it, for 3 also of the three around it. They are hashed: the row of a, b is 1 + (1000003 a + b) mod
     (rows - 1).
 
-    Vectors begin near 0, so that an n-gram that training has not seen says little.
+    Vectors begin near 0, within `scale`, so that an n-gram that training has not seen says little; in training a share
+    `unknown` of them is 0.
     """
 
-    def __init__(self, rows: int, dim: int, n: int) -> None:
+    def __init__(self, rows: int, dim: int, n: int, *, scale: float = UNSEEN, unknown: float = 0.0) -> None:
         super().__init__(rows, dim, padding_idx=0, sparse=True)
-        init.uniform_(self.weight, -UNSEEN, UNSEEN)
+        init.uniform_(self.weight, -scale, scale)
         self.weight.data[0] = 0
         self.n, self.rows, self.width = n, rows, dim * n
+        self.unknown = Dropout(unknown) if unknown else None
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens int64 [N, T], 0 behind the last one -> [N, T, width]."""
@@ -100,9 +102,12 @@ class NGrams(Embedding):
         grams = [left, tokens * FACTOR + after]
         if self.n > 2:
             grams.append(pdl.remainder(left, self.rows - 1) * FACTOR + after + 1)
-        there = pdl.astype(pdl.not_equal(tokens, 0), pdl.int64)
-        look = super().forward
-        return pdl.concat([look((pdl.remainder(gram, self.rows - 1) + 1) * there) for gram in grams], axis=-1)
+        look, real = super().forward, pdl.not_equal(tokens, 0)
+        found = []
+        for gram in grams:
+            kept = real if self.unknown is None else self.unknown(pdl.astype(real, pdl.float32)) > 0
+            found.append(look((pdl.remainder(gram, self.rows - 1) + 1) * pdl.astype(kept, pdl.int64)))
+        return pdl.concat(found, axis=-1)
 
 
 def vectors(embed: Embedding, grams: NGrams | None, tokens: Tensor) -> Tensor:

@@ -13,9 +13,8 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import GRU, LSTM, Dropout, Embedding, Linear, Module, Parameter, from_torch, init
 from pdl.tensor import Tensor
-from pdl_nlp.models.base import HUGE, Rate, Width, embedding, real
-
-FACTOR = 1_000_003  # of a token's number in the hash of an n-gram
+from pdl_nlp.checkpoints import load
+from pdl_nlp.models.base import HUGE, UNSEEN, Buckets, Grams, NGrams, Rate, Width, embedding, real
 
 
 class TaggingModel(Module):
@@ -76,8 +75,7 @@ class RNNTagger(TaggingModel):
                   hashed: the number of a, b is 1 + (1000003 a + b) mod (buckets - 1)
     buckets       rows of the table of n-grams
     ngram_dim     of their vectors
-    ngram_scale   how large these are before training, as a part of those of tokens: near 0 what training has not seen says
-                  nothing
+    ngram_scale   the largest of their values before training; those of tokens have 0.25
     ngram_unknown  share of n-grams whose vector is 0 in training, as that of one that training has not seen nearly is
     hidden        numbers of the state, in each direction
     layers        one above another
@@ -85,6 +83,8 @@ class RNNTagger(TaggingModel):
     crf           whether tags are scored together
     dropout       of what the recurrent net reads, between its layers, and of what the last layer reads
     unknown       share of tokens that are the unknown one in training
+    pretrained    weights to begin with: a name of the hub (nlp/lac), a bundle or a run; tags, and n-grams that it does
+                  not have, begin anew. A task takes sizes and tokenizer from there
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class RNNTagger(TaggingModel):
         dim: Width = 100,
         letter_dim: Width = 30,
         letter_filters: Width = 50,
-        ngrams: Annotated[int, Range(1, 3)] = 1,
-        buckets: Annotated[int, Range(2, 1 << 24)] = 1 << 18,
+        ngrams: Grams = 1,
+        buckets: Buckets = 1 << 18,
         ngram_dim: Width = 50,
-        ngram_scale: Annotated[float, Range(0, 1)] = 0.04,
+        ngram_scale: Annotated[float, Range(0, 1)] = UNSEEN,
         ngram_unknown: Rate = 0.0,
         hidden: Width = 128,
         layers: Width = 1,
@@ -107,6 +107,7 @@ class RNNTagger(TaggingModel):
         crf: bool = True,
         dropout: Rate = 0.5,
         unknown: Rate = 0.0,
+        pretrained: str | None = None,
     ) -> None:
         super().__init__(vocab_size, num_classes, letters, crf=crf)
         self.embed, self.dropout = embedding(self.vocab_size, dim), Dropout(dropout)
@@ -118,16 +119,16 @@ class RNNTagger(TaggingModel):
             self.letter_embed.weight.data[0] = 0
             self.letter_filters = Linear(3 * letter_dim, letter_filters)
             width += letter_filters
-        self.ngrams, self.buckets = ngrams, buckets
-        self.ngram_unknown = Dropout(ngram_unknown) if ngram_unknown else None
+        self.gram_embed = None
         if ngrams > 1:
-            self.gram_embed = embedding(buckets, ngram_dim, sparse=True)
-            self.gram_embed.weight.data *= ngram_scale
-            width += ngram_dim * ngrams
+            self.gram_embed = NGrams(buckets, ngram_dim, ngrams, scale=ngram_scale, unknown=ngram_unknown)
+            width += self.gram_embed.width
         self.rnn = (LSTM if cell == "lstm" else GRU)(
             width, hidden, num_layers=layers, dropout=dropout if layers > 1 else 0.0, bidirectional=True
         )
         self.head = Linear(2 * hidden, self.num_classes)
+        if pretrained is not None:
+            load(self, pretrained)
 
     def forward(self, tokens: Tensor, letters: Tensor | None = None) -> Tensor:
         there = real(tokens)
@@ -135,8 +136,8 @@ class RNNTagger(TaggingModel):
         parts = [self.embed(self._partly_unknown(tokens))]
         if letters is not None and self.letters:
             parts.append(self._of_letters(letters))
-        if self.ngrams > 1:
-            parts += self._of_ngrams(tokens)
+        if self.gram_embed is not None:
+            parts.append(self.gram_embed(tokens))
         x = self.dropout(pdl.concat(parts, axis=-1) if len(parts) > 1 else parts[0])
         made: Tensor = self.head(self.dropout(self.rnn(x, lengths=lengths)[0]))
         return made
@@ -155,21 +156,6 @@ class RNNTagger(TaggingModel):
         )
         there = pdl.expand_dims(pdl.astype(pdl.not_equal(letters, 0), pdl.float32), axis=-1)
         return pdl.tanh(pdl.max(self.letter_filters(around) + (there - 1.0) * HUGE, axis=2))
-
-    def _of_ngrams(self, tokens: Tensor) -> list[Tensor]:
-        none = tokens[:, :1] * 0
-        before, after = pdl.concat([none, tokens[:, :-1]], axis=1), pdl.concat([tokens[:, 1:], none], axis=1)
-        left = before * FACTOR + tokens
-        grams = [left, tokens * FACTOR + after]
-        if self.ngrams > 2:
-            grams.append(pdl.remainder(left, self.buckets - 1) * FACTOR + after + 1)
-        there = pdl.astype(pdl.not_equal(tokens, 0), pdl.float32)
-        found = []
-        for gram in grams:
-            kept = there if self.ngram_unknown is None else self.ngram_unknown(there)
-            numbers = pdl.where(kept > 0, pdl.remainder(gram, self.buckets - 1) + 1, 0)
-            found.append(self.gram_embed(numbers))
-        return found
 
 
 class Decoded(Module):
@@ -213,6 +199,26 @@ def remap(model: Module, arrays: Mapping[str, Array]) -> dict[str, Array]:
                 made[f"rnn.bias_{part}_{suffix}"] = _reset_first(each)
     prefix = "net." if isinstance(model, Decoded) else ""
     return {f"{prefix}{name}": np.ascontiguousarray(each) for name, each in made.items()}
+
+
+def adapt(model: Module, arrays: Mapping[str, Array]) -> tuple[Mapping[str, Array], dict[str, str]]:
+    """Weights of a tagger for one with other tags, or that reads n-grams besides."""
+    if not isinstance(model, RNNTagger):
+        return arrays, {}
+    own = {name: value.data for name, value in model.state_dict().items()}
+    made, adapted = {name: x for name, x in arrays.items() if model.crf or name not in SCORES}, dict[str, str]()
+    for name in sorted(own.keys() & SCORES):
+        if name not in made or made[name].shape != own[name].shape:
+            made[name], adapted[name] = own[name], "tags begin anew"
+    if "gram_embed.weight" in own and "gram_embed.weight" not in made:
+        made["gram_embed.weight"], adapted["gram_embed.weight"] = own["gram_embed.weight"], "n-grams begin anew"
+        for name in ("rnn.weight_ih_l0", "rnn.weight_ih_l0_reverse"):
+            more = own[name][made[name].shape[0] :] if name in made else own[name][:0]
+            made[name], adapted[name] = np.concatenate([made[name], more]), "with rows for n-grams"
+    return made, adapted
+
+
+SCORES = {"transitions", "starts", "ends"}
 
 
 def _reset_first(gates: Array) -> Array:
