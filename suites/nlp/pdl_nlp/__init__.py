@@ -20,6 +20,7 @@ INIT = {
     "matching": "pdl_nlp.matching.init:write_recipe",
     "span_extraction": "pdl_nlp.span_extraction.init:write_recipe",
     "tagging": "pdl_nlp.tagging.init:write_recipe",
+    "word_vectors": "pdl_nlp.word_vectors.init:write_recipe",
 }
 """What `pdl init nlp.<task>` calls."""
 

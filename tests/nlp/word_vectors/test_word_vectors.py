@@ -12,19 +12,20 @@ import pytest
 
 import pdl
 from pdl import workflow
-from pdl.config import from_dict
+from pdl.config import from_dict, load
 from pdl.errors import ConfigError, DataError
 from pdl.train import Recipe
 from pdl.vocabulary import Vocabulary
 from pdl_nlp import BoW, FastText, Word2Vec
 from pdl_nlp.data import PlainText, standin
-from pdl_nlp.fitting import SPECIAL, tokenizer_of
+from pdl_nlp.fitting import SPECIAL, counted, tokenizer_of
 from pdl_nlp.models.base import FACTOR
 from pdl_nlp.steps.letters import Letters
 from pdl_nlp.tokenizers import Words
 from pdl_nlp.vectors import Vectors, fill
 from pdl_nlp.word_vectors import WordVectors
 from pdl_nlp.word_vectors.baselines import _counted, baselines
+from pdl_nlp.word_vectors.init import write_recipe
 from pdl_nlp.word_vectors.loader import Windows
 from pdl_nlp.word_vectors.metrics import ContextAUC
 
@@ -276,6 +277,23 @@ def test_another_task_begins_with_them(run: Path, tmp_path: Path) -> None:
     tree["model"]["dim"] = 20
     with pytest.raises(ConfigError, match=r"model.dim=20, but the vectors of .* have 16"):
         workflow.train(from_dict(tree), run=tmp_path / "wide")
+
+
+def test_init(corpus: Path, tmp_path: Path) -> None:
+    text = write_recipe(corpus)
+    texts = [sample["text"] for sample in PlainText(corpus)]
+    assert text.startswith(f"# About {counted(texts, 'words', lower=True).total():,} words, 13 a text.")
+    assert "model: {_target_: pdl_nlp.FastText}" in text
+    (tmp_path / "made.yaml").write_text(text)
+    workflow.train(load(tmp_path / "made.yaml", ["train.max_steps=2"]), run=tmp_path / "run")
+    characters = tmp_path / "texts.txt"
+    sentence = "\u623f\u95f4\u5f88\u5e72\u51c0\uff0c\u670d\u52a1\u4e5f\u5f88\u597d\u3002"
+    characters.write_text(f"{sentence * 2}\n" * 60)
+    assert "tokenizer: characters" in write_recipe(characters)
+    assert "Word2Vec" in write_recipe(characters)
+    characters.write_text("too few words\n")
+    with pytest.raises(DataError, match="3 words; at least 1,000 are needed"):
+        write_recipe(characters)
 
 
 def test_vectors_of_a_file(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def write_recipe(data: Path) -> str:
         "  - /nlp/classification",
         "  - _self_",
         f"task: {{tokenizer: {kind}, max_length: {length(train.texts, kind)}, min_count: {least}}}",
-        "model: {_target_: pdl_nlp.TextCNN}",
+        f"model: {{_target_: pdl_nlp.TextCNN{', embed_dropout: 0.3, ngrams: 3' if kind == 'characters' else ''}}}",
         *sections(found, len(train), ", monitor: val/f1" if train.several else ""),
     ]
     return "\n".join(lines) + "\n"
