@@ -36,8 +36,8 @@ STATUTES = ("刑法", "宪法", "宪法相关法", "民法典", "民法商法", 
 HELD_OUT = 300  # documents
 SIZES = ["model.dim=192", "model.layers=2", "model.heads=3", "model.hidden=768", "model.max_length=128"]
 TASKS = {
-    "chnsenticorp": ("nlp/chnsenticorp_encoder", "test/accuracy", ["train.epochs=2"]),
-    "resume": ("nlp/resume_encoder", "test/f1", []),
+    "chnsenticorp": ("nlp/chnsenticorp_encoder", "test/accuracy", ["train.epochs=1"]),
+    "resume": ("nlp/resume_encoder", "test/f1", ["train.epochs=5"]),
     "sts_b_zh": ("nlp/sts_b_zh_embedding", "test/spearman", ["task.tokenizer=null", *SIZES]),
 }
 

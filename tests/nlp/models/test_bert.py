@@ -18,7 +18,7 @@ from pdl.hub.pretrained import collected
 from pdl.nn import init
 from pdl.nn.stages import stages
 from pdl_nlp import checkpoints
-from pdl_nlp.models import BERT, BERTClassifier, SentenceEncoder
+from pdl_nlp.models import BERT, BERTClassifier, BERTForPretraining, SentenceEncoder
 from pdl_nlp.models.bert import VARIANTS
 
 CONFIG: dict[str, Any] = {
@@ -144,6 +144,30 @@ def test_a_classifier_takes_the_pooler_and_draws_its_last_layer(tmp_path: Path) 
     np.testing.assert_allclose(found, pooled @ net.classifier.weight.data + net.classifier.bias.data, atol=1e-5)
     layers = [[name.split(".")[0] for name in layer] for layer in stages(net)]
     assert [set(layer) for layer in layers] == [{"embeddings"}, {"layers"}, {"layers"}, {"pooler", "classifier"}]
+
+
+def test_the_head_for_masked_words_of_a_checkpoint(tmp_path: Path) -> None:
+    """As HF's BertForMaskedLM names it, whose output table is that of the embeddings."""
+    folder, d = folder_of(tmp_path / "checkpoint", CONFIG, "bert."), CONFIG["hidden_size"]
+    rng, state = np.random.default_rng(2), state_of(CONFIG, "bert.")
+    start = "cls.predictions."
+    shapes = {"transform.dense.weight": (d, d), "bias": (40,), "decoder.bias": (40,), "decoder.weight": (40, d)}
+    shapes |= dict.fromkeys(("transform.dense.bias", "transform.LayerNorm.weight", "transform.LayerNorm.bias"), (d,))
+    head = {name: rng.normal(0, 0.4, shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file(state | {start + name: value for name, value in head.items()}, folder / "model.safetensors", {"format": "pt"})
+    with collected() as reports:
+        net = BERTForPretraining(**checkpoints.sizes(folder), pretrained=str(folder)).eval()
+    assert reports[0].fresh == []
+    positions = np.array([[1, 2], [3, 0], [0, 0]])
+    with pdl.no_grad():
+        found = net(pdl.as_tensor(TOKENS), pdl.as_tensor(positions), pdl.as_tensor(SEGMENTS)).numpy()
+    x = np.take_along_axis(restated(state_of(CONFIG), CONFIG, TOKENS, SEGMENTS), positions[..., None], axis=1)
+    h = x @ head["transform.dense.weight"].T + head["transform.dense.bias"]
+    h = h * 0.5 * (1 + erf(h / math.sqrt(2)))
+    h = (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-12)
+    h = h * head["transform.LayerNorm.weight"] + head["transform.LayerNorm.bias"]
+    expected = h @ state["bert.embeddings.word_embeddings.weight"].T + head["bias"]
+    np.testing.assert_allclose(found, expected, atol=3e-5)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])

@@ -20,6 +20,7 @@ from pdl.train import Recipe
 from pdl_nlp import MaskedLanguageModel, checkpoints
 from pdl_nlp.data import standin
 from pdl_nlp.models import BERTForPretraining, BERTTagger
+from pdl_nlp.pretraining.losses import divergence
 from pdl_nlp.pretraining.units import Tagger
 
 SMALL = {"dim": 16, "layers": 1, "heads": 2, "hidden": 32, "dropout": 0.0}
@@ -224,6 +225,32 @@ def test_a_tagger_s_words_are_units_once(tmp_path: Path, monkeypatch: pytest.Mon
                   train__max_steps=2)  # fmt: skip
     workflow.train(from_dict(text), run=tmp_path / "ernie")
     assert (tmp_path / "ernie" / "model.pdl").is_file()
+
+
+def test_divergence_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 2, 3, 7))
+    targets = np.array([[1, 2, -1], [4, -1, -1]])
+    p, q = (log_softmax(each / 3, axis=-1) for each in (a, b))
+    expected = 9 * (np.exp(p) * (p - q)).sum(-1)[targets >= 0].mean()
+    first, second, real = (pdl.tensor(each) for each in (a, b, targets))
+    assert float(divergence(first, second, real, 3.0).item()) == pytest.approx(expected)
+    assert float(divergence(first, first, real, 3.0).item()) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_student_answers_like_its_teacher(run: Path, tmp_path: Path) -> None:
+    found = {}
+    for weight in (0.0, 1.0):
+        tree = recipe(tmp_path, model__dim=24, data__batch_size=32, task__teacher=str(run), task__distilled=weight)
+        tree["optim"]["lr"], tree["train"] = 0.005, {"epochs": 100, "max_steps": 250, "eval_every": 100}
+        workflow.train(from_dict(tree), run=tmp_path / str(weight))
+        lines = [json.loads(line) for line in (tmp_path / str(weight) / "metrics.jsonl").read_text().splitlines()]
+        found[weight] = [line["divergence"] for line in lines if line["kind"] == "step"]
+    assert found[1.0][-1] < found[1.0][0] * 0.7
+    assert found[1.0][-1] < found[0.0][-1]
+    other = recipe(tmp_path, task__teacher=str(run), task__vocabulary_size=30)
+    with pytest.raises(ConfigError, match="it has other tokens"):
+        workflow.train(from_dict(other), run=tmp_path / "other")
 
 
 def test_faults(run: Path, tmp_path: Path) -> None:

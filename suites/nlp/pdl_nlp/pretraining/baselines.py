@@ -33,4 +33,4 @@ def most_frequent(
         targets = batch["targets"]
         for metric in metrics.values():
             metric.update(np.full_like(targets, counts.argmax()), losses[targets], targets)
-    return {"most frequent token": {name: metric.compute() for name, metric in metrics.items()}}
+    return {"most frequent token": {name: float(metric.compute()) for name, metric in metrics.items()}}

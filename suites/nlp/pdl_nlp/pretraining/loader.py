@@ -45,6 +45,7 @@ class Packing:
         for part in ("pad", "cls", "sep", "mask"):
             if getattr(tokenizer, part) is None:
                 raise ConfigError(f"task.tokenizer: it has no token {part!r}; make one with `pdl vocab`, which has all")
+        self.sep = int(tokenizer.sep or 0)
 
     def sequences(self, dataset: Any) -> Iterator[tuple[Array, Array]]:
         """Blocks of tokens int32 [n, length], and of their marks uint8 [n, length]."""
@@ -82,7 +83,7 @@ class Packing:
             again[edges - 1] = False
             marks[1:][again] = 0
         ends = made.starts[1:][np.diff(made.starts) > 0]
-        ids = np.insert(made.ids, ends, self.tokenizer.sep)
+        ids = np.insert(made.ids, ends, np.int32(self.sep))
         return ids, np.insert(marks, ends, WORD | PHRASE)
 
     def _texts(self, samples: Sequence[Sample], classes: Sequence[str]) -> tuple[list[str], list[Words] | None]:

@@ -18,12 +18,14 @@ from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.deployed import Deployed
 from pdl.train.parts import SmokeTest
-from pdl_nlp.fitting import WithTokenizer, small_encoder
+from pdl_nlp import checkpoints
+from pdl_nlp.fitting import WithTokenizer, check_length, small_encoder
 from pdl_nlp.models.bert import BERTForPretraining
 from pdl_nlp.pretraining.baselines import most_frequent
 from pdl_nlp.pretraining.check import check
 from pdl_nlp.pretraining.deploy import MaskedLanguageModelDeployer
 from pdl_nlp.pretraining.loader import Packing, loader_of, packed, texts_of
+from pdl_nlp.pretraining.losses import divergence
 from pdl_nlp.pretraining.masking import LEVELS, Kind, Level, Masking
 from pdl_nlp.pretraining.metrics import MaskedAccuracy, Perplexity
 from pdl_nlp.pretraining.units import Tagger, samples_of
@@ -43,6 +45,11 @@ class MaskedLanguageModel(WithTokenizer, Task):
     tagger           a run, bundle or name of the hub that finds words with parts of speech in raw text; what it finds
                      is kept in the cache
     between          what stands between the words of tagged texts: "" in Chinese, " " in English
+    teacher          a run or checkpoint with the same tokens that a smaller net is to answer like (Hinton et al., arXiv
+                     1503.02531)
+    distilled        the weight of that: the loss is (1 - w) times the cross-entropy of the tokens plus w T^2 times the
+                     divergence sum p log(p / q) of the teacher's p from the net's q, both softmax(scores / T)
+    temperature      T
     tokenizer        as in `pdl_nlp.TextClassification`, and so are the next three
     lower            whether texts are lowered first; like the next two of words and characters
     min_count        tokens that occur less often in training are unknown
@@ -61,6 +68,9 @@ class MaskedLanguageModel(WithTokenizer, Task):
         mask_share: Annotated[float, Range(above=0, below=1)] = 0.15,
         tagger: str | None = None,
         between: str = "",
+        teacher: str | None = None,
+        distilled: Annotated[float, Range(0, 1)] = 0.5,
+        temperature: Annotated[float, Range(above=0)] = 2.0,
         tokenizer: str | Mapping[str, Any] | None = None,
         lower: bool = True,
         min_count: Annotated[int, Range(1)] = 1,
@@ -72,13 +82,20 @@ class MaskedLanguageModel(WithTokenizer, Task):
         if set(self.levels) - set(LEVELS) or min(self.levels.values()) < 0 or not sum(self.levels.values()) > 0:
             raise ConfigError(f"task.levels={dict(levels or {})}: weights of {', '.join(LEVELS)}, some above 0")
         self.source, self.between = tagger, between
+        self.master, self.distilled, self.temperature = teacher, distilled, temperature
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.max_length, self.seed = max_length, 0
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Any, batch: Any) -> Loss:
         tokens, positions, targets = (pdl.as_tensor(batch[name]) for name in ("tokens", "positions", "targets"))
-        return Loss(model.loss(tokens, positions, targets), pdl.astype(targets >= 0, pdl.float32).sum())
+        count = pdl.astype(targets >= 0, pdl.float32).sum()
+        if self.master is None:
+            return Loss(model.loss(tokens, positions, targets), count)
+        scores = model(tokens, positions)
+        kl = divergence(self.teacher(tokens, positions).detach(), scores, targets, self.temperature)
+        value = pdl.cross_entropy(scores, targets, ignore_index=-1) * (1 - self.distilled) + kl * self.distilled
+        return Loss(value, count, parts={"divergence": kl.detach()})
 
     def evaluate(self, model: Any, batch: Any) -> Loss:
         tokens, positions, targets = (pdl.as_tensor(batch[name]) for name in ("tokens", "positions", "targets"))
@@ -121,6 +138,17 @@ class MaskedLanguageModel(WithTokenizer, Task):
         tagger = Tagger(str(self.source)) if wanted else None
         return Packing(self.tokenizer, self.max_length, kind=self.masking, tagger=tagger, between=self.between)
 
+    @cached_property
+    def teacher(self) -> BERTForPretraining:
+        """The net to answer like, in evaluation mode."""
+        source = str(self.master)
+        if list(checkpoints.tokenizer(source).tokens) != list(self.tokenizer.tokens):
+            raise ConfigError(f"task.teacher={source}: it has other tokens; give task.tokenizer={source}'s vocabulary")
+        found = BERTForPretraining(**checkpoints.sizes(source), pretrained=source).eval()
+        for p in found.parameters():
+            p.requires_grad = False
+        return found
+
     @property
     def masks(self) -> Masking:
         """Who masks them."""
@@ -140,6 +168,8 @@ class MaskedLanguageModel(WithTokenizer, Task):
         if not isinstance(model, BERTForPretraining):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_nlp.BERTForPretraining, so it finds no masks")
         self.check_reader(model, recipe)
+        if self.master is not None:
+            check_length(self.teacher, self.max_length)
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches of packed and masked sequences; see `pdl_nlp.pretraining.loader`."""
@@ -169,7 +199,8 @@ class MaskedLanguageModel(WithTokenizer, Task):
         return MaskedLanguageModelDeployer(self, recipe)
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
-        small = {"task.tokenizer": "characters", "task.tagger": None, "task.min_count": 1, "task.max_length": 32}
+        none = dict.fromkeys(("task.tagger", "task.teacher"))
+        small = {"task.tokenizer": "characters", "task.min_count": 1, "task.max_length": 32, **none}
         source = recipe.data.source
         if self.masking == "ernie" and (source is None or not source.target.endswith("TaggedFile")):
             small["task.masking"] = "word"  # a self-test has no tagger

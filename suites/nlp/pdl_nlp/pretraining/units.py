@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -214,6 +214,6 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         begin += len(line)
 
 
-def samples_of(dataset: Iterable[Mapping[str, Any]] | Any) -> Iterator[Mapping[str, Any]]:
+def samples_of(dataset: Any) -> Iterator[dict[str, Any]]:
     """The samples of a data set or a stream, in order."""
     return iter(dataset) if not hasattr(dataset, "__len__") else (dataset[index] for index in range(len(dataset)))
