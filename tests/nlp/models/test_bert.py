@@ -154,7 +154,9 @@ def test_the_head_for_masked_words_of_a_checkpoint(tmp_path: Path) -> None:
     shapes = {"transform.dense.weight": (d, d), "bias": (40,), "decoder.bias": (40,), "decoder.weight": (40, d)}
     shapes |= dict.fromkeys(("transform.dense.bias", "transform.LayerNorm.weight", "transform.LayerNorm.bias"), (d,))
     head = {name: rng.normal(0, 0.4, shape).astype(np.float32) for name, shape in shapes.items()}
-    save_file(state | {start + name: value for name, value in head.items()}, folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        state | {start + name: value for name, value in head.items()}, folder / "model.safetensors", {"format": "pt"}
+    )
     with collected() as reports:
         net = BERTForPretraining(**checkpoints.sizes(folder), pretrained=str(folder)).eval()
     assert reports[0].fresh == []
