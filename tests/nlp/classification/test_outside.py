@@ -37,7 +37,7 @@ def test_the_threshold_answers_most() -> None:
 
 def test_outside_is_the_last_class() -> None:
     pdl.seed(0)
-    net = with_threshold(BoW(9, 3, dim=4, dropout=0.0))
+    net: Any = with_threshold(BoW(9, 3, dim=4, dropout=0.0))
     tokens = pdl.as_tensor(np.array([[3, 4, 0], [5, 0, 0]]))
     scores = Outside(net)(tokens).detach().numpy()
     np.testing.assert_allclose(np.exp(scores[:, :3]).sum(axis=1), 1, rtol=1e-5)
@@ -97,11 +97,15 @@ def test_a_bundle_says_so(run: Path) -> None:
 
 
 def test_the_threshold_is_that_of_val_and_is_kept(run: Path) -> None:
-    model = workflow.Run.open(run).opened().model
-    value = float(model.threshold.data[0])
+    value = kept(run)
     assert -5 < value < 0
     workflow.evaluate(run, split="test")
-    assert float(workflow.Run.open(run).opened().model.threshold.data[0]) == value
+    assert kept(run) == value
+
+
+def kept(run: Path) -> float:
+    model: Any = workflow.Run.open(run).opened().model
+    return float(model.threshold.data[0])
 
 
 def test_averaged_weights_have_it(tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ def test_averaged_weights_have_it(tmp_path: Path) -> None:
     tree = recipe(tmp_path)
     tree["train"] = {"epochs": 2, "ema": 0.9}
     workflow.train(from_dict(tree), run=tmp_path / "run")
-    assert -5 < float(workflow.Run.open(tmp_path / "run").opened().model.threshold.data[0]) < 0
+    assert -5 < kept(tmp_path / "run") < 0
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ QUERY = np.array([4, 4, 7, 7, -1])
 
 
 def value(kind: Any, scores: Any = SCORES, **settings: float) -> float:
-    y = [pdl.tensor(each) for each in (scores, RELEVANCE)]
-    return float(ranking_loss(kind, *y, pdl.as_tensor(QUERY), **settings).item())
+    s, y = (pdl.tensor(each) for each in (scores, RELEVANCE))
+    return float(ranking_loss(kind, s, y, pdl.as_tensor(QUERY), **settings).item())
 
 
 def test_losses_by_hand() -> None:

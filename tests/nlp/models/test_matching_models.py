@@ -77,7 +77,7 @@ def test_one_program_for_all_sizes(name: str) -> None:
 
 
 def test_a_cosine_is_the_score() -> None:
-    model = made("lstm, a score")
+    model: Any = made("lstm, a score")
     score = logits(model, TOKENS, PAIR)
     assert score.shape == (4, 1)
     with pdl.no_grad():

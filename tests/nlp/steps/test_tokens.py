@@ -47,6 +47,21 @@ def test_a_pair_and_its_segments() -> None:
         assert sample.memo["tokens"].texts == ["want", "unwanted"]
 
 
+def test_two_texts_one_by_one() -> None:
+    parts = ["text", "other"]
+    steps = [bound(wordpiece(), part=part, parts=parts) for part in parts]
+    for item in ("want\tunwanted", ["want", "unwanted"], {"other": "unwanted", "text": "want"}):
+        sample = Sample()
+        first, second = (step.parse(item, sample) for step in steps)
+        assert [each[each > 0].tolist() for each in (first, second)] == [[2, 5, 3], [2, 9, 6, 7, 3]]
+        assert [sample.memo[key].texts for key in ("tokens", "tokens.other")] == [["want"], ["unwanted"]]
+    with pytest.raises(DataError, match="is one text; the model reads two"):
+        steps[0].parse("want", Sample())
+    alone = [step.configured({"--search": ["lines.txt"]}) for step in steps]
+    assert [step.parse("want", Sample())[:3].tolist() for step in alone] == [[2, 5, 3]] * 2
+    assert steps[0].configured({}) is steps[0]
+
+
 @pytest.mark.parametrize(
     ("words", "length"), [(1, 4), (6, 8), (7, 9), (19, 22), (30, 32), (40, 44), (46, 48), (60, 50)]
 )

@@ -7,12 +7,13 @@ Gimpel, arXiv 1610.02136). The constant is a buffer of the model, chosen on vali
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import pdl
 from pdl.dtype import Array
 from pdl.nn import Module
-from pdl.nn.module import Buffer
 from pdl.tensor import Tensor
 
 NEVER = -1e4  # log t before there is a threshold
@@ -23,7 +24,7 @@ class Outside(Module):
     classes and log t."""
 
     def __init__(self, net: Module) -> None:
-        self.net = net
+        self.net: Any = net
 
     def forward(self, tokens: Tensor) -> Tensor:
         log_p = pdl.log_softmax(self.net(tokens), axis=-1)
@@ -32,7 +33,7 @@ class Outside(Module):
 
 def with_threshold(net: Module) -> Module:
     """The model, with a buffer for log t."""
-    net.threshold = Buffer(np.array([NEVER], np.float32), exact=True)
+    net.register_buffer("threshold", np.array([NEVER], np.float32), exact=True)
     return net
 
 
