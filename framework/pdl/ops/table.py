@@ -59,7 +59,8 @@ class UnaryOp(Op, abstract=True):
         x = ins[0]
         if self.label in UNARY and (x.dtype.kind == "f" or x.dtype == bfloat16):
             return unary_kernel(self.label, outs[0], contiguous(x))
-        now(f"{self.label} of {x.dtype} is left to NumPy")
+        if recording():
+            now(f"{self.label} of {x.dtype} is left to NumPy")
         self.body(x, outs[0])
 
 
@@ -127,7 +128,8 @@ class BinaryOp(Op, abstract=True):
         elif native:
             binary_kernel(self.label, y, *(contiguous(np.broadcast_to(v, y.shape)) for v in (a, b)))
         else:
-            now(f"{self.label} of {a.dtype} is left to NumPy")
+            if recording():  # the names of dtypes take NumPy as long as a small op
+                now(f"{self.label} of {a.dtype} is left to NumPy")
             self.body(a, b, out=y)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.steps import Sample
@@ -41,11 +43,13 @@ class Spans(Labelled):
         whole, offsets = _read(self, value, sample)
         found = value[: len(offsets)]
         if self.scheme == "none":
-            tokens = zip(offsets.tolist(), found.tolist(), strict=False)
-            return {"spans": [_span(whole, begin, end, self.label(tag)) for (begin, end), tag in tokens]}
-        begins, ends, kinds = self.tags.spans(found, mixed=self.mixed).T
-        places = zip(offsets[begins, 0].tolist(), offsets[ends - 1, 1].tolist(), kinds.tolist(), strict=True)
-        return {"spans": [_span(whole, begin, end, self.tags.kinds[kind]) for begin, end, kind in places]}
+            positions, names = offsets, [self.label(tag) for tag in found.tolist()]
+        else:
+            begins, ends, kinds = self.tags.spans(found, mixed=self.mixed).T
+            positions = np.stack([offsets[begins, 0], offsets[ends - 1, 1]], axis=1)
+            names = [self.tags.kinds[kind] for kind in kinds.tolist()]
+        spans = zip(positions.tolist(), names, strict=False)
+        return {"spans": [{"text": whole[a:b], "tag": name, "start": a, "end": b} for (a, b), name in spans]}
 
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         """A row for each span, whose text is called "span" beside the text that was given."""
@@ -90,7 +94,3 @@ def _read(step: Spans | Marks, value: Any, sample: Sample) -> tuple[str, Array]:
     if made is None or value.ndim != 1:
         raise UsageError(f"{step.name}: tags {value.shape} must be [T], behind the step tokens ({step.vocabulary!r})")
     return made.texts[0], made.encoding.offsets
-
-
-def _span(whole: str, begin: int, end: int, tag: str) -> dict[str, Any]:
-    return {"text": whole[begin:end], "tag": tag, "start": begin, "end": end}
