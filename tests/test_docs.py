@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     points = rng.normal(0, 0.3, (80, 2)) + (np.arange(80) % 2)[:, None]
     rows = [f"{x:.3f},{y:.3f},{'ab'[i % 2]}" for i, (x, y) in enumerate(points)]
     (place / "points.csv").write_text("\n".join(["x,y,label", *rows]) + "\n")
-    (place / "corpus.txt").write_text("a small text of words\nanother text with other words\n" * 20)
+    _write_texts(place)
     (place / "streets.csv").write_text("source,target\na,b\nb,c\nc,d\nd,a\na,c\n")
     page = np.full((240, 480, 3), 255, np.uint8)
     cv2.putText(page, "TEXT 3457", (128, 114), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
@@ -77,6 +77,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cv2.imwrite(str(place / "line.png"), page[80:128, 120:350])
     _write_objects(place)
     return place
+
+
+def _write_texts(place: Path) -> None:
+    """Texts with classes, pairs, names, and questions."""
+    from pdl_nlp.data import standin
+
+    standin.write_lines(place, {"path": "corpus.txt"})
+    standin.write_file(place, {"path": "reviews.csv"})
+    standin.write_file(place, {"path": "pairs.tsv", "pair": "pair"})
+    standin.write_tagged(place, {"path": "names.conll"})
+    standin.write_questions(place, {"path": "questions.json"})
 
 
 def _write_objects(place: Path) -> None:

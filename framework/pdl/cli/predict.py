@@ -14,10 +14,11 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json, MaxMemory, Timeout
-from pdl.errors import DataError, UsageError
+from pdl.errors import DataError, UsageError, listed
 
 EXAMPLE = "Example:  pdl predict runs/digits photo.png --topk 3        pdl predict runs/digits --help"
 SHOWN = 5  # inputs without an answer that are named where a file is written
+LETTERS = 60  # of an input, where it is named in a remark
 SETTINGS = {"ignore_unknown_options": True, "help_option_names": []}
 """Options that typer does not know are those of the model; --help is that of the model, too."""
 
@@ -160,8 +161,11 @@ def _noted(found: Iterator[tuple[Any, str | None]], step: Any) -> Iterator[tuple
     for each, saved in found:
         if each.error is not None:
             style.note(_error(each))
-        for name in each.unknown:
-            style.note(f"{each.name}: {name} is not known, and left out{step.hint(name)}")
+        if step.leaves_out:
+            for name in each.unknown:
+                style.note(f"{each.name}: {name} is not known, and left out{step.hint(name)}")
+        elif each.unknown:
+            style.note(f"{each.name[:LETTERS]}: read as unknown: {listed(list(dict.fromkeys(each.unknown)))}")
         yield each, saved
 
 
@@ -212,7 +216,8 @@ def _write(out: Path, write: Any, found: Iterator[Any], step: Any) -> None:
     left, nothing = {"unknown": 0, "error": 0}, _Left()
     done, rows = write(out, _counted(found, left, nothing, step.takes))
     if left["unknown"]:
-        style.note(f"{left['unknown']:,} names are not known to the model, and were left out")
+        done_with = "left out" if step.leaves_out else "read as unknown"
+        style.note(f"{left['unknown']:,} names are not known to the model, and were {done_with}")
     style.pairs([("answers", str(out)), ("inputs", done), ("rows", rows)])
     nothing.tell(done)
     _judge(left["error"], done)

@@ -18,7 +18,7 @@ class Sample:
     inputs    of the model by name, without a batch axis
     frame     where the pixels of an image come from
     excluded  indices that ranking steps leave out of the answer, such as those of a history
-    notes     remarks on the input, such as {"unknown": [names that were left out]}; part of the answer
+    notes     remarks on the input, such as {"unknown": [names that the model lacks]}; part of the answer
     memo      what input steps that read the same item share
     outputs   of the model by name, without a batch axis, once it has run
     """
@@ -37,6 +37,6 @@ class Sample:
         return self.frame
 
     def note_unknown(self, names: Sequence[str]) -> None:
-        """Note names in the input that the model does not know, and left out."""
+        """Note names in the input that the model does not know: left out, or read as unknown."""
         if names:
             self.notes["unknown"] = [*self.notes.get("unknown", ()), *names]

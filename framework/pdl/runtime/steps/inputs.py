@@ -53,6 +53,7 @@ class InputStep(Step):
     batch_size  how many inputs are looked at together, unless the caller says otherwise
     together    bytes of its arrays in one batch: larger ones are not faster, and take memory in proportion
     takes_content  whether an item may also be the content of a file, as bytes
+    leaves_out  whether names that the model does not know are left out of an input; otherwise they are read as unknown
     tolerance   how far what a bundle makes of an input may differ from what training makes of it, per number
     """
 
@@ -62,6 +63,7 @@ class InputStep(Step):
     batch_size: int = 32
     together: ClassVar[int] = 2 << 20
     takes_content: ClassVar[bool] = False
+    leaves_out: ClassVar[bool] = True
     tolerance: ClassVar[float] = 0.0
 
     # -- reading -------------------------------------------------------------------------------------------------------

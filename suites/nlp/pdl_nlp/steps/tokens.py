@@ -59,6 +59,7 @@ class TokensInput(InputStep):
     """
 
     name = "tokens"
+    leaves_out = False
     alone = False
     batch_size = 256
     together = 512 * 8  # of so many tokens products are as fast as of more

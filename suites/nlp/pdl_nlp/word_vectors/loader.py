@@ -56,7 +56,8 @@ class Windows(Dataset):
         self.counts = np.bincount(self.ids, minlength=size) if counts is None else counts
         self.counts[:2] = 0
         if not self.counts.any():
-            raise DataError("no text of data.train has a token that is known; give texts, or lower task.min_count")
+            what = "no text of a split has two tokens that are known"
+            raise DataError(f"{what}; give it more texts, or lower task.min_count")
         self.kept = _chances(self.counts, subsample)
         self.negatives = Negatives(size - 1, counts=self.counts, alpha=POWER, seed=seed)
         self.spelled = None
