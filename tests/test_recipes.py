@@ -182,6 +182,7 @@ GIVEN = {
     "nlp/ernie_zh",
     "nlp/drcd_bidaf",
     "nlp/ocnli_esim",
+    "nlp/drcd_encoder",
     "nlp/people_daily_lac",
     "nlp/resume_bilstm_crf",
     "nlp/resume_encoder",

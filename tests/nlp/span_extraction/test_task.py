@@ -152,6 +152,19 @@ def test_windows_of_the_loader_have_the_answer_or_none(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_special_tokens_and_scoring_are_those_of_net_and_language(tmp_path: Path) -> None:
+    tree = {"data": [{"paragraphs": [{"context": "北京很大。", "qas": [{"question": "大", "answers": []}]}]}]}
+    (tmp_path / "a.json").write_text(json.dumps(tree))
+    data = QuestionFile(tmp_path / "a.json")
+    for name, first in (("bidaf", "[UNK]"), ("encoder", "[CLS]")):
+        task = SpanExtraction()
+        tree = recipe(tmp_path, name)
+        task.prepare(Recipe(from_dict(tree)), {"train": data})
+        assert (task.kind, task.scoring, task.unanswerable) == ("characters", "cmrc", True)
+        windows = Windows(data, task.tokenizer, task.reading(together=task.together), training=True)
+        assert task.tokenizer.tokens[windows.ids[0]] == first
+
+
 def test_questions_without_an_answer(tmp_path: Path) -> None:
     tree = recipe(tmp_path, "bidaf", train__epochs=2)
     for split in ("train", "val", "test"):

@@ -11,7 +11,7 @@ from pdl.data.faults import fault
 from pdl.train.task import SPLITS
 from pdl_nlp.classification.init import split_file, written
 from pdl_nlp.data.question_file import QuestionFile
-from pdl_nlp.span_extraction.metrics import CHINESE
+from pdl_nlp.span_extraction.metrics import mostly_chinese
 
 FEWEST = 20  # questions
 SEEN = 100_000  # questions to learn from, over all epochs
@@ -32,8 +32,7 @@ def write_recipe(data: Path) -> str:
     if len(train) < FEWEST:
         raise fault(data, f"{len(train)} questions for training; at least {FEWEST} are needed", "give more")
     texts = list(dict.fromkeys(train.paragraphs))
-    letters = sum(letter.isalpha() for text in texts for letter in text)
-    kind = "characters" if sum(len(CHINESE.findall(text)) for text in texts) > letters / 2 else "words"
+    kind = "characters" if mostly_chinese(texts) else "words"
     longest = max((len(text) for each in train.questions for text in each.answers), default=1)
     answer = int(np.clip(longest, 10, 200)) if kind == "characters" else 30
     epochs = int(np.clip(round(SEEN / len(train)), 3, 30))

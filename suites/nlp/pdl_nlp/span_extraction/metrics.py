@@ -24,6 +24,13 @@ CHINESE = re.compile(r"[\u4e00-\u9fa5]")
 PIECES = re.compile(r"[\u4e00-\u9fa5]|(?:(?![\u4e00-\u9fa5])\w)+|[^\w\s]")
 
 
+def mostly_chinese(texts: Sequence[str]) -> bool:
+    """Whether more than half of the letters of texts are Chinese."""
+    return sum(len(CHINESE.findall(text)) for text in texts) * 2 > sum(
+        each.isalpha() for text in texts for each in text
+    )
+
+
 def normalised(answer: str, scoring: Scoring) -> str:
     """What is compared for an exact match."""
     if scoring == "cmrc":

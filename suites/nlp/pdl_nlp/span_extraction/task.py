@@ -16,17 +16,18 @@ from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.deployed import Deployed
 from pdl.train.parts import SmokeTest
-from pdl_nlp.fitting import WithTokenizer, small_encoder
+from pdl_nlp.fitting import SPECIAL, WithTokenizer, small_encoder
 from pdl_nlp.loader import loader_of
 from pdl_nlp.models.base import ReadingModel
 from pdl_nlp.span_extraction.baselines import baselines
 from pdl_nlp.span_extraction.check import check
 from pdl_nlp.span_extraction.deploy import SpanExtractionDeployer
 from pdl_nlp.span_extraction.loader import Windows
-from pdl_nlp.span_extraction.metrics import CHINESE, Scoring, answer_metrics
+from pdl_nlp.span_extraction.metrics import Scoring, answer_metrics, mostly_chinese
 from pdl_nlp.span_extraction.report import SpanExtractionReporter
 from pdl_nlp.steps.answers import best_spans
 from pdl_nlp.steps.windows import Reading
+from pdl_nlp.tokenizers import BERT
 
 
 class SpanExtraction(WithTokenizer, Task):
@@ -41,7 +42,9 @@ class SpanExtraction(WithTokenizer, Task):
     max_length       tokens of a window, of a net that reads both at once with the question and special tokens
     overlap          tokens that neighbouring windows share
     question_length  tokens of a question that count, from its beginning
-    tokenizer        as in `pdl_nlp.TextClassification`, and so are the next three
+    tokenizer        as in `pdl_nlp.TextClassification`, and so are the next four; by default characters where most
+                     letters are Chinese
+    vectors          the vectors of words that the model begins with
     lower            whether texts are lowered first; like the next two of words and characters
     min_count        tokens that occur less often in training are unknown
     vocabulary_size  the most tokens, padding and the unknown one among them
@@ -61,6 +64,7 @@ class SpanExtraction(WithTokenizer, Task):
         overlap: Annotated[int, Range(0)] = 128,
         question_length: Annotated[int, Range(1)] = 64,
         tokenizer: str | Mapping[str, Any] | None = None,
+        vectors: str | None = None,
         lower: bool = True,
         min_count: Annotated[int, Range(1)] = 1,
         vocabulary_size: Annotated[int, Range(3)] | None = None,
@@ -71,7 +75,7 @@ class SpanExtraction(WithTokenizer, Task):
         self.scoring, self.unanswerable, self.max_answer = scoring, unanswerable, max_answer
         self.max_length, self.overlap, self.question_length = max_length, overlap, question_length
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
-        self.mistakes, self.together = mistakes, False
+        self.vectors, self.mistakes, self.together = vectors, mistakes, False
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -117,12 +121,14 @@ class SpanExtraction(WithTokenizer, Task):
         if "question" not in samples[0]:
             raise DataError(f"data.train: {type(train).__name__} has no questions; take pdl_nlp.data.QuestionFile")
         paragraphs = list(dict.fromkeys(sample["paragraph"] for sample in samples))
-        if self.scoring is None:
-            letters = sum(letter.isalpha() for text in paragraphs for letter in text)
-            self.scoring = "cmrc" if sum(len(CHINESE.findall(text)) for text in paragraphs) > letters / 2 else "squad"
+        chinese = mostly_chinese(paragraphs)
+        self.scoring = self.scoring or ("cmrc" if chinese else "squad")
+        if self.kind is None and recipe.model.get("pretrained") is None:
+            self.kind = "characters" if chinese else "words"
         if self.unanswerable is None:
             self.unanswerable = not all(sample["answers"] for sample in samples)
-        self.fit_tokenizer(recipe, [*paragraphs, *(sample["question"] for sample in samples)])
+        texts = [*paragraphs, *(sample["question"] for sample in samples)]
+        self.fit_tokenizer(recipe, texts, special=BERT if self.together else SPECIAL)
 
     def reading(self, *, together: bool) -> Reading:
         """How the net reads paragraphs."""
