@@ -30,8 +30,10 @@ def trained(kind: str, file: Path) -> Any:
         trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=1500, special_tokens=special, show_progress=False)
     else:
         made = tokenizers.Tokenizer(tokenizers.models.BPE())
+        if "_" in kind:
+            made.normalizer = getattr(tokenizers.normalizers, kind.partition("_")[2])()
         made.pre_tokenizer, made.decoder = (
-            pre.ByteLevel(add_prefix_space=kind == "roberta"),
+            pre.ByteLevel(add_prefix_space=kind.startswith("roberta")),
             tokenizers.decoders.ByteLevel(),
         )
         trainer = tokenizers.trainers.BpeTrainer(
@@ -41,7 +43,7 @@ def trained(kind: str, file: Path) -> Any:
     made.train_from_iterator(mixed_lines(600, seed=2), trainer)
     if kind.startswith("bert"):
         made.post_processor = post.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    elif kind == "roberta":
+    elif kind.startswith("roberta"):
         made.post_processor = post.RobertaProcessing(("</s>", 2), ("<s>", 0))
     else:
         made.post_processor = post.ByteLevel(trim_offsets=False)
@@ -49,7 +51,10 @@ def trained(kind: str, file: Path) -> Any:
     return made
 
 
-@pytest.mark.parametrize("kind", ["bert", "bert_cased", "gpt2", "roberta"])
+KINDS = ("bert", "bert_cased", "gpt2", "gpt2_NFC", "gpt2_NFKD", "roberta", "roberta_NFKC", "roberta_NFD")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_as_hf(kind: str, tmp_path: Path) -> None:
     theirs = trained(kind, tmp_path / "tokenizer.json")
     ours = read(tmp_path)

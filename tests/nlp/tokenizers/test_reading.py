@@ -104,7 +104,7 @@ def test_a_bpe_of_hf(tmp_path: Path) -> None:
         (wordpiece, "added_tokens", added(["[PAD]"], normalized=True), "'\\[PAD\\]' is found in normalised text"),
         (wordpiece, "model.vocab", {"a": 0, "b": 5}, "the numbers of tokens are not 0 to"),
         (wordpiece, "normalizer.lowercase", None, "lowercase|KeyError"),
-        (bpe, "normalizer", {"type": "NFC"}, "the normalizer 'NFC' is not known"),
+        (bpe, "normalizer", {"type": "Lowercase"}, "the normalizer 'Lowercase' is not known"),
         (bpe, "model.dropout", 0.1, "the model BPE has dropout=0.1; only None is known"),
         (bpe, "model.byte_fallback", True, "byte_fallback=True"),
         (bpe, "model.end_of_word_suffix", "</w>", "end_of_word_suffix='</w>'"),

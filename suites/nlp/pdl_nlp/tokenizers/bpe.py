@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
+from unicodedata import is_normalized
 
 import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.kernels import tokens as kernels
-from pdl_nlp.tokenizers.base import Encodings, Tokenizer, added_tokens
+from pdl_nlp.tokenizers.base import Encoding, Encodings, Tokenizer, added_tokens
+from pdl_nlp.tokenizers.normal import FORMS, normalised
 from pdl_nlp.tokenizers.unicode import classes
 
 _SHOWN = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -32,6 +36,7 @@ class ByteLevelBPE(Tokenizer):
     split         texts are split; else each is one part
     trim          offsets leave out the spaces of tokens
     keep_first    but not the one space that the first token begins with
+    normal        a form of Unicode that texts are brought into first, added tokens apart: one of `normal.FORMS`
     added         as of `pdl_nlp.tokenizers.WordPiece`
     """
 
@@ -46,6 +51,7 @@ class ByteLevelBPE(Tokenizer):
         split: bool = True,
         trim: bool = True,
         keep_first: bool = False,
+        normal: str | None = None,
         added: Sequence[Sequence[Any]] | None = None,
         **common: Any,
     ) -> None:
@@ -53,6 +59,9 @@ class ByteLevelBPE(Tokenizer):
         self.space_before, self.split = bool(space_before), bool(split)
         self.trim, self.keep_first = bool(trim), bool(keep_first)
         self.added = added_tokens(self, added)
+        if normal not in (None, *FORMS):
+            raise UsageError(f"bpe: normal={normal!r:.40} must be one of {', '.join(FORMS)}")
+        self.normal = normal
         self.merges = np.ascontiguousarray(merges, np.int32).reshape(-1, 2)
         n, find = len(self.tokens), {token: number for number, token in enumerate(self.tokens)}
         if self.merges.size and not 0 <= self.merges.min() <= self.merges.max() < n:
@@ -63,15 +72,17 @@ class ByteLevelBPE(Tokenizer):
             raise UsageError(f"bpe: {self.tokens[a]!r} and {self.tokens[b]!r} are merged to what is no token")
         absent = -1 if self.unknown is None else self.unknown
         space = ALPHABET[ord(" ")]
+        strips = (str.lstrip, str.rstrip)
+        left, right = ([len(token) - len(strip(token, space)) for token in self.tokens] for strip in strips)
+        self._spaces = np.array(left, np.int32), np.array(right, np.int32)
         self._kernel = kernels.BytePair(
             classes(),
             np.array([find.get(ALPHABET[byte], absent) for byte in range(256)], np.int32),
             np.column_stack([self.merges, np.array(made, np.int32)]).astype(np.int32),
-            np.array([len(token) - len(token.lstrip(space)) for token in self.tokens], np.int32),
-            np.array([len(token) - len(token.rstrip(space)) for token in self.tokens], np.int32),
+            *self._spaces,
             prefix=self.space_before,
             split=self.split,
-            trim=self.trim,
+            trim=self.trim and normal is None,
             keep=self.keep_first,
             added=[(token, find[token], left, right) for token, left, right in self.added],
         )
@@ -88,7 +99,52 @@ class ByteLevelBPE(Tokenizer):
         return cls(tokens, np.array(numbers, np.int32).reshape(-1, 2), **settings)
 
     def encode_many(self, texts: Sequence[str]) -> Encodings:
-        return Encodings(*self._kernel.encode(texts))
+        if self.normal is None:
+            return Encodings(*self._kernel.encode(texts))
+        given = [self._normalised(text) for text in texts]
+        made = Encodings(*self._kernel.encode([text for text, _ in given]))
+        for number, (_, places) in enumerate(given):
+            own = made.text(number)
+            if places is not None and len(places):
+                begins, ends = np.minimum(own.offsets[:, 0], len(places) - 1), np.maximum(own.offsets[:, 1], 1) - 1
+                own.offsets[:] = np.stack([places[begins, 0], places[ends, 1]], axis=1)
+            if self.trim:
+                self._trim(own)
+        return made
+
+    def _trim(self, found: Encoding) -> None:
+        """Leave the spaces of tokens out of their offsets in the text as it was given, as the kernel does where nothing
+        is normalised."""
+        begins, ends = found.offsets.T
+        left, right = (each[found.ids] for each in self._spaces)
+        if self.keep_first:
+            left = left - ((left > 0) & ((np.arange(len(left)) == 0) | (begins == 0)))
+        begins = np.minimum(begins + left, ends)
+        found.offsets[:] = np.stack([begins, np.maximum(ends - right, begins)], axis=1)
+
+    def _normalised(self, text: str) -> tuple[str, Array | None]:
+        """A text in the normal form, what stands between added tokens by itself; see `normal.normalised`."""
+        assert self.normal is not None
+        if is_normalized(self.normal, text):
+            return text, None
+        parts, places, at = list[str](), list[Array](), 0
+        for part in self._apart.split(text):
+            made, own = (part, None) if part in self._names else normalised(part, self.normal)
+            begins = np.arange(len(made), dtype=np.int32)
+            parts.append(made)
+            places.append(at + (np.stack([begins, begins + 1], axis=1) if own is None else own))
+            at += len(part)
+        return "".join(parts), np.concatenate(places)
+
+    @cached_property
+    def _names(self) -> set[str]:
+        return {token for token, _, _ in self.added}
+
+    @cached_property
+    def _apart(self) -> re.Pattern[str]:
+        """What splits a text at its added tokens, the longest first, and keeps them."""
+        names = sorted(filter(None, self._names), key=len, reverse=True)
+        return re.compile(f"({'|'.join(map(re.escape, names))})" if names else "(?!)")
 
     def joined(self, tokens: Sequence[str]) -> str:
         parts = (
@@ -98,7 +154,7 @@ class ByteLevelBPE(Tokenizer):
         return b"".join(parts).decode("utf-8", "replace")
 
     def settings(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("space_before", "split", "trim", "keep_first")}
+        own = {name: getattr(self, name) for name in ("space_before", "split", "trim", "keep_first", "normal")}
         return {**own, "added": [list(each) for each in self.added], **super().settings()}
 
     def arrays(self) -> dict[str, Array]:

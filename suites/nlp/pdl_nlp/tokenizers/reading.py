@@ -11,6 +11,7 @@ from pdl.errors import DataError, UsageError
 from pdl.vocabulary import Vocabulary
 from pdl_nlp.tokenizers.base import BERT, BERT_PAIR, BERT_SINGLE, FIRST, SECOND, Tokenizer
 from pdl_nlp.tokenizers.bpe import ByteLevelBPE
+from pdl_nlp.tokenizers.normal import FORMS
 from pdl_nlp.tokenizers.sentencepiece import SentencePiece
 from pdl_nlp.tokenizers.wordpiece import LONGEST, WordPiece
 
@@ -159,12 +160,12 @@ def _wordpiece(data: Mapping[str, Any], model: Mapping[str, Any]) -> WordPiece:
 
 
 def _bpe(data: Mapping[str, Any], model: Mapping[str, Any]) -> ByteLevelBPE:
-    _part(data, "normalizer", (None,), "none is what byte-level BPE has")
+    how = _part(data, "normalizer", (None, *FORMS))
     pre = _part(data, "pre_tokenizer", ("ByteLevel",))
     _part(data, "decoder", ("ByteLevel", None))
     _only(model, "model", dropout=None, byte_fallback=False, ignore_merges=False)
     _only(model, "model", continuing_subword_prefix=None, end_of_word_suffix=None)
-    tokens, added = _tokens(data, model["vocab"], False)
+    tokens, added = _tokens(data, model["vocab"], how["type"] is not None)
     post = _post(data)
     merges = [each.split(" ") if isinstance(each, str) else each for each in model["merges"]]
     return ByteLevelBPE.read(
@@ -174,6 +175,7 @@ def _bpe(data: Mapping[str, Any], model: Mapping[str, Any]) -> ByteLevelBPE:
         split=pre.get("use_regex", True),
         trim=post.get("trim", False),
         keep_first=post.get("keep_first", False),
+        normal=how["type"],
         added=_flags(added),
         special=_special(tokens, added, model.get("unk_token")),
         single=post["single"],

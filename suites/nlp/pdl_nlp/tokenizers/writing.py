@@ -81,7 +81,7 @@ def _bpe(tokenizer: ByteLevelBPE) -> dict[str, Any]:
     }
     return {
         **common,
-        "normalizer": None,
+        "normalizer": None if tokenizer.normal is None else {"type": tokenizer.normal},
         "pre_tokenizer": {
             "type": "ByteLevel",
             "add_prefix_space": tokenizer.space_before,
