@@ -52,9 +52,10 @@ class Deployer:
 
     @property
     def learned_from(self) -> str:
-        """The data set of the recipe, in a sentence."""
+        """The data set of the recipe, in a sentence, with the address that the recipe gives."""
         source = self.recipe.data.source
-        named = "" if source is None else str(source.get("name") or source.get("path") or "")
+        given = () if source is None else (source.get("name") or source.get("path"), source.get("address"))
+        named = ", ".join(str(each) for each in given if each)
         return "" if source is None else f"Learned from {source.target}{f' ({named})' if named else ''}."
 
     def predictor(self, model: Module) -> Predictor:

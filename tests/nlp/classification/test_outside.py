@@ -119,7 +119,7 @@ def test_averaged_weights_have_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "error", "said"),
     [
-        ({"outside": "nowhere"}, DataError, "task.outside='nowhere': no text has this class"),
+        ({"outside": "nowhere"}, DataError, "the threshold of task.outside='nowhere' needs texts inside and outside"),
         ({"class_weights": "balanced"}, ConfigError, "task.outside: is for one class a text, without class_weights"),
     ],
 )

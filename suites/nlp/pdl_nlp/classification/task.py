@@ -147,10 +147,6 @@ class TextClassification(WithTokenizer, Task):
         first = datasets.get("train", next(iter(datasets.values())))
         self.classes = self.classes or list(first.classes)
         if self.outside:
-            if not any(self.outside in dataset.classes for dataset in datasets.values()):
-                raise DataError(
-                    f"task.outside={self.outside!r}: no text has this class; there are {listed(first.classes)}"
-                )
             self.classes = [*(name for name in self.classes if name != self.outside), self.outside]
         if len(self.classes) < 2 and not several(first):
             have = f"{len(self.classes)} classes ({listed(self.classes)})"
@@ -199,9 +195,10 @@ class TextClassification(WithTokenizer, Task):
     def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
         """Keep the model, by which the report finds what mattered in a text."""
         self.net = self.answering(parts.model)
-        if training and self.outside and "val" in parts.datasets:
-            here = labels_of(parts.datasets["val"], "task.outside") == len(self.classes) - 1
-            if here.all() or not here.any():
+        val = parts.datasets.get("val")
+        if training and self.outside and val is not parts.datasets["train"]:  # it is where samples are overfitted
+            here = None if val is None else labels_of(val, "task.outside") == len(self.classes) - 1
+            if here is None or here.all() or not here.any():
                 raise DataError(
                     f"data.val: the threshold of task.outside={self.outside!r} needs texts inside and outside"
                 )
