@@ -14,7 +14,7 @@ from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.kernels import tokens as kernels
 from pdl_nlp.tokenizers.base import Encoding, Encodings, Tokenizer, added_tokens
-from pdl_nlp.tokenizers.normal import FORMS, normalised
+from pdl_nlp.tokenizers.normal import FORMS, Form, normalised
 from pdl_nlp.tokenizers.unicode import classes
 
 _SHOWN = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -51,7 +51,7 @@ class ByteLevelBPE(Tokenizer):
         split: bool = True,
         trim: bool = True,
         keep_first: bool = False,
-        normal: str | None = None,
+        normal: Form | None = None,
         added: Sequence[Sequence[Any]] | None = None,
         **common: Any,
     ) -> None:

@@ -4,22 +4,24 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Literal, TypeAlias, get_args
 from unicodedata import combining, is_normalized, normalize
 
 import numpy as np
 
 from pdl.dtype import Array
 
-FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+Form: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
+FORMS = get_args(Form)
 
 
-def normalised(text: str, form: str) -> tuple[str, Array | None]:
+def normalised(text: str, form: Form) -> tuple[str, Array | None]:
     """The text in a form, and int32 [n, 2]: where each of its code points begins and ends in the given one; None where
     nothing changes. What is put together out of several is where the first of them is; what a code point is taken apart
     into is all where that is."""
     if is_normalized(form, text):
         return text, None
-    found = _decomposed(text, form.replace("C", "D"))
+    found = _decomposed(text, "NFKD" if "K" in form else "NFD")
     if form.endswith("C"):
         found = _composed(found)
     places, at = list[int](), 0
@@ -33,7 +35,7 @@ def normalised(text: str, form: str) -> tuple[str, Array | None]:
     return "".join(letter for letter, _ in found), np.stack([begins, begins + 1], axis=1)
 
 
-def _decomposed(text: str, form: str) -> list[tuple[str, int]]:
+def _decomposed(text: str, form: Form) -> list[tuple[str, int]]:
     """Code points in canonical order, with 0 for each that stands for one of the text, and 1 for each that is more."""
     found = [(part, int(number > 0)) for letter in text for number, part in enumerate(normalize(form, letter))]
     ordered = list[tuple[str, int]]()
