@@ -56,11 +56,15 @@ def masks(kind: str, size: tuple[int, ...], dtype: np.dtype) -> np.ndarray | Non
         return np.broadcast_to(RNG.standard_normal((n, 1, length, 1)).astype(dtype), size)
     if kind == "padding":
         return np.broadcast_to(np.arange(keys) < RNG.integers(1, keys + 1, (n, 1, 1, 1)), size)
+    if kind == "holes":
+        kept = RNG.random((n, heads, 1, keys)) < 0.6
+        kept[..., RNG.integers(keys)] = True
+        return np.broadcast_to(kept, size)
     return None
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("kind", ["none", "causal", "add", "column", "padding", "dropout"])
+@pytest.mark.parametrize("kind", ["none", "causal", "add", "column", "padding", "holes", "dropout"])
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64), BFLOAT16], ids=str)
 def test_attention(size: tuple[int, ...], kind: str, dtype: np.dtype) -> None:
     n, heads, length, keys, e, d = size
@@ -111,6 +115,8 @@ def test_a_query_without_keys_is_nan_and_harms_no_other() -> None:
     kernels.attention(y, lse, q, k, v, mask, scale=1.0)
     assert np.isnan(y[0, 0, 1]).all()
     assert np.isfinite(y[0, 0, [0, 2]]).all()
+    kernels.attention(y, lse, q, k, v, np.broadcast_to(np.zeros((1, 1, 1, 3), bool), (1, 1, 3, 3)), scale=1.0)
+    assert np.isnan(y).all()
 
 
 @pytest.mark.parametrize(

@@ -54,19 +54,34 @@ struct Head {
     product<false>(tile, kKeys, a, a_stride, panels + at * units * kUnit<P>, kPanel<P>, units * kPanel<P>, rows, columns, units, false);
   }
 
+  // Keys behind `stop` are kept out of all queries of a unit; `masked`: so may others be.
+  struct Seen {
+    int64_t stop;
+    bool masked;
+  };
+  Seen seen(int64_t unit) const {
+    const int64_t* m = call.mask_strides;
+    if (call.mask_kind != kKeepMask || m[2] != 0) return {call.s, call.mask_kind != kNoMask};
+    const uint8_t* keep = static_cast<const uint8_t*>(call.mask) + unit / call.heads * m[0] + unit % call.heads * m[1];
+    int64_t stop = call.s, count = 0;
+    while (stop > 0 && !keep[(stop - 1) * m[3]]) stop--;
+    for (int64_t c = 0; c < stop; c++) count += keep[c * m[3]] != 0;
+    return stop > 0 ? Seen{stop, count < stop} : Seen{call.s, true};  // without a key the result is NaN
+  }
+
   // Makes scores of products: scaled (where q was not), masked. Row `row`, keys [key, key + columns).
-  PDL_INLINE void finish(T* scores, int64_t unit, int64_t row, int64_t key, int64_t columns) const {
+  PDL_INLINE void finish(T* scores, int64_t unit, int64_t row, int64_t key, int64_t columns, bool masked) const {
     const int64_t wide = round_up(columns, kLanes<T>);
     if constexpr (kPaired<S>)
       for (int64_t c = 0; c < wide; c += kLanes<T>) store<T>(scores + c, load<T>(scores + c) * scale());
-    if (call.causal || call.mask_kind != kNoMask || wide != columns) mask(scores, unit, row, key, columns);
+    if (call.causal || masked || wide != columns) mask(scores, unit, row, key, columns, masked);
   }
 
   // Adds the mask to scores [columns] of query `row`, beginning at key `key`; -inf where a key is kept out, also behind the last one.
-  void mask(T* scores, int64_t unit, int64_t row, int64_t key, int64_t columns) const {
+  void mask(T* scores, int64_t unit, int64_t row, int64_t key, int64_t columns, bool masked) const {
     const T low = -static_cast<T>(__builtin_inf());
     const int64_t seen = call.causal ? max64(0, min64(columns, row + 1 - key)) : columns;
-    if (call.mask_kind != kNoMask) {
+    if (masked) {
       const int64_t* m = call.mask_strides;
       const int64_t at = unit / call.heads * m[0] + unit % call.heads * m[1] + row * m[2] + key * m[3];
       if (call.mask_kind == kKeepMask) {
@@ -145,13 +160,14 @@ void forward_block(const Head<S>& h, int64_t unit, int64_t row, int64_t rows, co
   const AttentionCall& call = h.call;
   pack_rows(p.q, h.in(call.q, unit, row), rows, call.e, h.e_width, call.q.strides[2], h.scale());
   for (int64_t i = 0; i < rows; i++) p.most[i] = -static_cast<T>(__builtin_inf()), p.sum[i] = 0;
-  const int64_t stop = h.stop_of(row, rows, call.s);
+  const typename Head<S>::Seen seen = h.seen(unit);
+  const int64_t stop = h.stop_of(row, rows, seen.stop);
   for (int64_t key = 0; key < stop; key += kKeys) {
     const int64_t keys = min64(kKeys, stop - key), wide = round_up(keys, kLanes<T>);
     h.times_panels(p.tile, p.q, h.e_width, p.kt, key, rows, wide, h.e_units);
     for (int64_t i = 0; i < rows; i++) {
       T *scores = p.tile + i * kKeys, *y = p.y + i * h.d_width;
-      h.finish(scores, unit, row + i, key, keys);
+      h.finish(scores, unit, row + i, key, keys, seen.masked);
       const T before = p.most[i], now = p.most[i] = largest<T>(scores, wide, before);
       const T base = now == -static_cast<T>(__builtin_inf()) ? T(0) : now;
       const Stream stream = kDrop ? stream_of(call.seed, unit * call.l + row + i) : Stream{};
@@ -266,6 +282,8 @@ void backward_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t last, 
   const AttentionCall& call = h.call;
   const int64_t step = query_rows(call.l), e = h.e_width, d = h.d_width;
   const T* lse = static_cast<const T*>(call.lse) + unit * call.l;
+  const typename Head<S>::Seen seen = h.seen(unit);
+  last = min64(last, seen.stop);
   for (int64_t key = first; key < last; key += kKeys)
     for (int64_t row = 0; row < call.l; row += step) {
       const int64_t rows = min64(step, call.l - row), keys = min64(kKeys, h.stop_of(row, rows, last) - key);
@@ -276,7 +294,7 @@ void backward_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t last, 
       h.times_panels(p.dtile, p.g + row * d, d, p.vt, at, rows, wide, h.d_units);
       for (int64_t i = 0; i < rows; i++) {
         T* scores = p.tile + i * kKeys;
-        h.finish(scores, unit, row + i, key, keys);
+        h.finish(scores, unit, row + i, key, keys, seen.masked);
         const Stream stream = kDrop ? stream_of(call.seed, unit * call.l + row + i) : Stream{};
         score_gradients<kDrop, T>(scores, p.dtile + i * kKeys, wide, lse[row + i], p.delta[row + i], h.drop, stream, key);
       }
