@@ -285,7 +285,7 @@ def test_init(corpus: Path, tmp_path: Path) -> None:
     assert text.startswith(f"# About {counted(texts, 'words', lower=True).total():,} words, 13 a text.")
     assert "model: {_target_: pdl_nlp.FastText}" in text
     (tmp_path / "made.yaml").write_text(text)
-    workflow.train(load(tmp_path / "made.yaml", ["train.max_steps=2"]), run=tmp_path / "run")
+    workflow.train(load(tmp_path / "made.yaml", ["train.max_steps=2", "model.buckets=4096"]), run=tmp_path / "run")
     characters = tmp_path / "texts.txt"
     sentence = "\u623f\u95f4\u5f88\u5e72\u51c0\uff0c\u670d\u52a1\u4e5f\u5f88\u597d\u3002"
     characters.write_text(f"{sentence * 2}\n" * 60)
