@@ -79,6 +79,30 @@ cdef tuple arrays_of(const vector[Token]& tokens, object starts):
     return ids, offsets, words, starts
 
 
+ctypedef fused Kernel:
+    Pieces
+    Pairs
+
+
+cdef tuple encoded(Kernel* kernel, object texts):
+    """ids int32 [sum], offsets int32 [sum, 2], words int32 [sum], starts int64 [n + 1] of n texts."""
+    cdef list given = as_list(texts)
+    cdef vector[Token] out
+    cdef Text text
+    cdef Py_ssize_t i, n = len(given)
+    starts = np.zeros(n + 1, np.int64)
+    cdef int64_t[::1] to = starts
+    for i in range(n):
+        view(&text, given[i])
+        if text.size > 4096:
+            with nogil:
+                kernel.encode(text, out)
+        else:
+            kernel.encode(text, out)
+        to[i + 1] = <int64_t>out.size()
+    return arrays_of(out, starts)
+
+
 cdef class WordPiece:
     """Normalise, split, then the longest token that fits again and again (Schuster & Nakajima 2012; as in BERT, arXiv 1810.04805).
 
@@ -119,21 +143,7 @@ cdef class WordPiece:
 
     def encode(self, texts):
         """ids int32 [sum], offsets int32 [sum, 2], words int32 [sum], starts int64 [n + 1] of n texts."""
-        cdef list given = as_list(texts)
-        cdef vector[Token] out
-        cdef Text text
-        cdef Py_ssize_t i, n = len(given)
-        starts = np.zeros(n + 1, np.int64)
-        cdef int64_t[::1] to = starts
-        for i in range(n):
-            view(&text, given[i])
-            if text.size > 4096:
-                with nogil:
-                    self.kernel.get().encode(text, out)
-            else:
-                self.kernel.get().encode(text, out)
-            to[i + 1] = <int64_t>out.size()
-        return arrays_of(out, starts)
+        return encoded(self.kernel.get(), texts)
 
 
 cdef class BytePair:
@@ -175,21 +185,7 @@ cdef class BytePair:
 
     def encode(self, texts):
         """ids int32 [sum], offsets int32 [sum, 2], words int32 [sum], starts int64 [n + 1] of n texts."""
-        cdef list given = as_list(texts)
-        cdef vector[Token] out
-        cdef Text text
-        cdef Py_ssize_t i, n = len(given)
-        starts = np.zeros(n + 1, np.int64)
-        cdef int64_t[::1] to = starts
-        for i in range(n):
-            view(&text, given[i])
-            if text.size > 4096:
-                with nogil:
-                    self.kernel.get().encode(text, out)
-            else:
-                self.kernel.get().encode(text, out)
-            to[i + 1] = <int64_t>out.size()
-        return arrays_of(out, starts)
+        return encoded(self.kernel.get(), texts)
 
 
 def sentencepiece(list messages not None, const uint8_t[::1] begins not None):

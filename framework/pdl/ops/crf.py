@@ -6,6 +6,7 @@ from typing import Any
 
 from pdl.dtype import int64
 from pdl.errors import DtypeError, ShapeError, UsageError
+from pdl.kernels import crf as kernels
 from pdl.kernels.copies import contiguous
 from pdl.ops.base import Arrays, Fused, Op, Spec, apply, compose_vjp, not_differentiable
 from pdl.ops.cast import as_tensors, astype
@@ -49,8 +50,6 @@ class CrfLoss(Fused):
         return Spec(emissions.shape[:1], emissions.dtype)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        from pdl.kernels import crf as kernels  # few programs have a CRF
-
         kernels.loss(outs[0], *map(contiguous, ins))
 
     def compose(
@@ -91,8 +90,6 @@ class CrfLossGrad(Fused):
         return emissions, *others[1:]
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        from pdl.kernels import crf as kernels  # few programs have a CRF
-
         kernels.gradient(*outs, *map(contiguous, ins))
 
     def compose(self, g: Tensor, *ins: Tensor) -> tuple[Tensor, ...]:
@@ -114,8 +111,6 @@ class CrfMarginals(Op):
         return emissions
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        from pdl.kernels import crf as kernels  # few programs have a CRF
-
         kernels.marginals(outs[0], *map(contiguous, ins))
 
     vjp = not_differentiable("it scores answers; what is learned is crf_loss")
@@ -132,8 +127,6 @@ class CrfDecode(Op):
         return Spec(emissions.shape[:2], int64)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        from pdl.kernels import crf as kernels  # few programs have a CRF
-
         kernels.decode(outs[0], *map(contiguous, ins))
 
     vjp = not_differentiable("which tags are best is piecewise constant")
