@@ -6,7 +6,7 @@ The loop calls these methods and nothing else, so a batch may be anything the ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -70,6 +70,8 @@ class Task:
     """What `--overfit` learns the few samples from: batches as for evaluation (in order, not augmented), batches as for
     training, or "" where there are no samples that could be learned by heart."""
 
+    unlearned: Sequence[str] = ()
+    """Classes among the answers that nothing is learned of, so that training needs no sample of them."""
     fold_by: str | None = None
     """The column of a table whose values every fold of a cross-validation has its share of."""
     outermost: ClassVar[tuple[str, ...]] = ()

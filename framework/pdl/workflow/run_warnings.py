@@ -21,8 +21,9 @@ from pdl.workflow.result import Result
 PATIENCE = 3  # evaluations in a row with one answer only, after which training says so
 
 
-def absent_classes(datasets: Mapping[str, Any]) -> list[str]:
-    """A sentence for each split that lacks samples of some class, where labels are known without reading samples."""
+def absent_classes(datasets: Mapping[str, Any], unlearned: Sequence[str] = ()) -> list[str]:
+    """A sentence for each split that lacks samples of some class, where labels are known without reading samples; those
+    that are `unlearned` are not missed in training."""
     found = []
     for split, dataset in datasets.items():
         labels, names = getattr(dataset, "labels", None), list(getattr(dataset, "classes", ()))
@@ -30,6 +31,7 @@ def absent_classes(datasets: Mapping[str, Any]) -> list[str]:
             continue
         present = np.unique(labels)
         absent = [name for k, name in enumerate(names) if k not in present]
+        absent = [name for name in absent if split != "train" or name not in unlearned]
         if absent and len(absent) < len(names):
             which = f"{len(absent)} of the {len(names)} classes" if absent[1:] else "one class"
             effect = "cannot be learned" if split == "train" else f"not measured on {split}"

@@ -87,7 +87,7 @@ def train(
             trainer = _trainer(
                 recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
             )
-            absent = [*left_out(parts.datasets), *absent_classes(parts.datasets)]
+            absent = [*left_out(parts.datasets), *absent_classes(parts.datasets, task.unlearned)]
             adapted = [line for report in reports for line in report.lines()]
             trainer.notes = [*opening(recipe, parts, trainer, verbose=verbose), *adapted]
             trainer.notes += [f"warning: {each}" for each in absent]

@@ -13,10 +13,11 @@ import pdl
 from pdl import workflow
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
+from pdl.workflow.run_warnings import absent_classes
 from pdl_nlp import BoW
 from pdl_nlp.classification.metrics import Inside, OutsidePrecision, OutsideRecall
 from pdl_nlp.classification.outside import Outside, threshold, with_threshold
-from pdl_nlp.data import standin
+from pdl_nlp.data import TextFile, standin
 
 
 def answered(t: float, log_p: np.ndarray, right: np.ndarray, outside: np.ndarray) -> int:
@@ -106,6 +107,14 @@ def test_the_threshold_is_that_of_val_and_is_kept(run: Path) -> None:
 def kept(run: Path) -> float:
     model: Any = workflow.Run.open(run).opened().model
     return float(model.threshold.data[0])
+
+
+def test_training_needs_none(run: Path) -> None:
+    data = TextFile(run.parent / "all.json", columns=["text", "label"], keys=["train"])
+    data.bind(["negative", "positive", "oos"])
+    assert absent_classes({"train": data}, ["oos"]) == []
+    assert ["cannot be learned: oos" in each for each in absent_classes({"train": data})] == [True]
+    assert ["not measured on val: oos" in each for each in absent_classes({"val": data}, ["oos"])] == [True]
 
 
 def test_averaged_weights_have_it(tmp_path: Path) -> None:

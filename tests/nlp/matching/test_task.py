@@ -164,6 +164,19 @@ def test_the_report_shows_both_texts(run: Path) -> None:
     assert ("Worst mistakes" in page) == wrong
 
 
+def test_vectors_of_words_are_where_training_begins(tmp_path: Path) -> None:
+    (tmp_path / "words.vec").write_text("lovely 1 2 3\nunseen 4 5 6\n")
+    tree = recipe(tmp_path, "cross", vectors=str(tmp_path / "words.vec"))
+    tree["model"]["dim"] = 3
+    given = Recipe(check(tree))
+    task: Any = given.task.build()
+    task.prepare(given, given.data.datasets(["train"]))
+    model: Any = task.model(given)
+    rows = [task.tokenizer.number(word) for word in ("lovely", "unseen")]
+    found = model.embed.weight.data[rows]
+    np.testing.assert_allclose(found / found[0, 0], [[1, 2, 3], [4, 5, 6]], rtol=1e-5)  # all by one factor
+
+
 # -- batches -----------------------------------------------------------------------------------------------------------
 def test_batches_hold_whole_queries(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

@@ -83,6 +83,7 @@ class TextClassification(WithTokenizer, Task):
         self.max_length, self.label_smoothing, self.mistakes = max_length, label_smoothing, mistakes
         self.class_loss = ClassLoss(class_weights, focal_gamma)
         self.of_one_class = class_weights is not None or focal_gamma > 0 or label_smoothing > 0
+        self.unlearned = [outside] if outside else []
         self.sizes: list[int] | None = None
         self.net: Module | None = None
 

@@ -46,6 +46,7 @@ class Matching(WithTokenizer, Task):
     min_count        tokens that occur less often in training are unknown
     vocabulary_size  the most tokens, padding and the unknown one among them
     max_length       tokens of a text that count, from its beginning; of models that read both together, of both
+    vectors          vectors of words that the model's table begins with, as in `pdl_nlp.TextClassification`
     label_smoothing  share of the target that is spread evenly over all classes; in training only, as the next one
     class_weights    weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike
     mistakes         how many of the worst mistakes the report shows
@@ -64,6 +65,7 @@ class Matching(WithTokenizer, Task):
         min_count: Annotated[int, Range(1)] = 1,
         vocabulary_size: Annotated[int, Range(3)] | None = None,
         max_length: Annotated[int, Range(1)] = 128,
+        vectors: str | None = None,
         label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
         class_weights: ClassWeights | None = None,
         mistakes: Annotated[int, Range(0)] = 24,
@@ -75,7 +77,7 @@ class Matching(WithTokenizer, Task):
         self.monitor = "val/mrr" if self.ranked else "val/accuracy"
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.max_length, self.label_smoothing, self.mistakes = max_length, label_smoothing, mistakes
-        self.class_loss = ClassLoss(class_weights)
+        self.class_loss, self.vectors = ClassLoss(class_weights), vectors
         self.sizes: list[int] | None = None
 
     # -- training ------------------------------------------------------------------------------------------------------
