@@ -112,6 +112,10 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "spans", "scheme": "BIO", "vocabulary": "words"}]},
         {"pre": [{"step": "tokens", **TEXT}], "post": [{"step": "marks", "marks": {"a": ","}, "vocabulary": "words"}]},
         {
+            "pre": [{"step": "tokens", **TEXT}],
+            "post": [{"step": "corrections", "p": "y", "threshold": 0.5, "vocabulary": "words"}],
+        },
+        {
             "pre": [{"step": "windows", **TEXT}],
             "post": [{"step": "answer_span", "max_answer": 3, "vocabulary": "words"}],
         },

@@ -17,6 +17,7 @@ MOVED: dict[str, str] = {}
 INIT = {
     "classification": "pdl_nlp.classification.init:write_recipe",
     "embedding": "pdl_nlp.embedding.init:write_recipe",
+    "correction": "pdl_nlp.correction.init:write_recipe",
     "matching": "pdl_nlp.matching.init:write_recipe",
     "span_extraction": "pdl_nlp.span_extraction.init:write_recipe",
     "tagging": "pdl_nlp.tagging.init:write_recipe",

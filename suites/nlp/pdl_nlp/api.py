@@ -1,6 +1,7 @@
 """What `pdl_nlp` exports: tasks and models, by which recipes name them."""
 
 from pdl_nlp.classification import TextClassification
+from pdl_nlp.correction import Correction
 from pdl_nlp.embedding import Embedding
 from pdl_nlp.matching import Matching
 from pdl_nlp.models import *

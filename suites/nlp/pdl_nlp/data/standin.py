@@ -24,6 +24,7 @@ OPENINGS = ("", "honestly , ", "after two nights , ", "in short , ", "my friend 
 REASONS = ("", " , and the {other} was {same} , too", " although the {other} was plain", " . we will come again")
 WHAT = "opinions drawn from a small seeded grammar"
 CLASSES = ("negative", "positive")
+MISTAKES = {"o": "u", "e": "i", "r": "l", "s": "z"}
 TAGS = ("O", "B-THING", "B-GOOD", "B-BAD")
 
 
@@ -145,6 +146,22 @@ def write_questions(folder: Path, settings: Mapping[str, Any]) -> Path:
         paragraphs.append({"context": text.strip(), "qas": asked})
     tree = {"version": "1", "data": [{"title": "opinions", "paragraphs": paragraphs}]}
     return write(folder / name, [json.dumps(tree)])
+
+
+def write_mistakes(folder: Path, settings: Mapping[str, Any]) -> tuple[Path, Path | None]:
+    """Opinions with a letter of a word exchanged, always the same ones for each other, for `CorrectionFile`; and
+    SIGHAN's second file, where the settings name one."""
+    name, truth = Path(str(settings.get("path", "mistakes.tsv"))).name, settings.get("truth")
+    rng = np.random.default_rng(list(name.encode()))
+    lines, said = list[str](), list[str]()
+    for number, (right, _) in enumerate(draw(name, SENTENCES * 2)):
+        places = [at for at, letter in enumerate(right) if letter in MISTAKES]
+        at = places[int(rng.integers(len(places)))]
+        wrong = right if rng.random() < 0.25 else right[:at] + MISTAKES[right[at]] + right[at + 1 :]
+        lines.append(f"(id={number})\t{wrong}" if truth else f"{wrong}\t{right}")
+        said.append(f"{number}, {at + 1}, {right[at]}" if wrong != right else f"{number}, 0")
+    other = write(folder / f"{name}.truth", said) if truth else None
+    return write(folder / name, lines), other
 
 
 def write_lines(folder: Path, settings: Mapping[str, Any]) -> Path:

@@ -1,11 +1,20 @@
 """The models: one file per family."""
 
-from pdl_nlp.models.base import MatchingModel, ReadingModel, TextModel
-from pdl_nlp.models.bert import BERT, BERTClassifier, BERTForPretraining, BERTReader, BERTTagger, SentenceEncoder
+from pdl_nlp.models.base import CorrectionModel, MatchingModel, ReadingModel, TextModel
+from pdl_nlp.models.bert import (
+    BERT,
+    BERTClassifier,
+    BERTCorrector,
+    BERTForPretraining,
+    BERTReader,
+    BERTTagger,
+    SentenceEncoder,
+)
 from pdl_nlp.models.bidaf import BiDAF
 from pdl_nlp.models.bow import BoW
 from pdl_nlp.models.dpcnn import DPCNN
 from pdl_nlp.models.esim import ESIM
+from pdl_nlp.models.rnn_corrector import RNNCorrector
 from pdl_nlp.models.rnn_tagger import RNNTagger, TaggingModel
 from pdl_nlp.models.sim_net import SimNet
 from pdl_nlp.models.text_cnn import TextCNN

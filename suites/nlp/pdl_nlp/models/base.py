@@ -70,6 +70,20 @@ class ReadingModel(Module):
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
 
+class CorrectionModel(Module):
+    """Base of the models that correct spelling: tokens int64 [N, T], 0 behind the last one, -> scores [N, T,
+    vocab_size] of what a token should be if it is wrong, and logits [N, T] of that it is.
+
+    What stands behind a text changes nothing.
+    """
+
+    vocab_size: int
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """tokens int64 [N, T] -> [N, T, vocab_size], [N, T]."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward")
+
+
 def embedding(rows: int, dim: int, *, sparse: bool = False) -> Embedding:
     """A table whose row 0 is 0, its initial values U(-0.25, 0.25), as Kim (arXiv 1408.5882) draws them."""
     made = Embedding(rows, dim, padding_idx=0, sparse=sparse)

@@ -16,7 +16,7 @@ from pdl import nn
 from pdl.errors import ConfigError, ShapeError
 from pdl.hints import Inherited, Range
 from pdl.tensor import Tensor
-from pdl_nlp.models.base import HUGE, Rate, ReadingModel, TextModel, Width
+from pdl_nlp.models.base import HUGE, CorrectionModel, Rate, ReadingModel, TextModel, Width
 from pdl_nlp.models.rnn_tagger import TaggingModel
 
 STD = 0.02
@@ -303,6 +303,24 @@ class BERTReader(BERT, ReadingModel):
         counted = pdl.expand_dims(pdl.astype(there, x.dtype), axis=-1)
         made: Tensor = self.qa_outputs(x) * counted + (counted - 1.0) * HUGE
         return made
+
+
+class BERTCorrector(BERT, CorrectionModel):
+    """Whether a token is wrong: a linear layer on its state; what it should be: scores of all tokens by the table of
+    the embeddings, as masked words are found (Devlin et al., arXiv 1810.04805, section 3.1).
+
+    options  those of `BERT`
+    """
+
+    def behind(self) -> None:
+        self.masked = MaskedWords(self.dim, vocab_size=self.vocab_size, eps=self.embeddings.norm.eps)
+        self.detect = nn.Linear(self.dim, 1)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """tokens int64 [N, T] -> scores [N, T, vocab_size], logits [N, T]."""
+        x = self.states(tokens)[0]
+        table = pdl.swapaxes(self.embeddings.words.weight, 0, 1)
+        return pdl.matmul(self.masked(x), table) + self.masked.bias, self.detect(x)[..., 0]
 
 
 TASK = "classification"

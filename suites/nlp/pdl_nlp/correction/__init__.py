@@ -1,0 +1,3 @@
+"""Correction of spelling, character by character."""
+
+from pdl_nlp.correction.task import Correction
