@@ -195,3 +195,34 @@ def test_weights_of_lac_in_their_places() -> None:
         for row in product(range(tags), repeat=4)
     }
     assert tuple(best) == max(scores, key=scores.__getitem__)
+
+
+@pytest.mark.parametrize("crf", [True, False])
+def test_probabilities_are_of_what_is_allowed(crf: bool) -> None:
+    """Against all sequences, each with its score: those of best tags, and 0 where the scheme allows none."""
+    pdl.seed(0)
+    tags = Tags(["O", "B-X", "I-X"], "BIO")
+    net = RNNTagger(50, 3, 0, dim=8, hidden=6, crf=crf).eval()
+    if crf:
+        for each in (net.transitions, net.starts, net.ends):
+            each.data[:] = RNG.normal(size=each.shape)
+    tokens = pdl.as_tensor(np.array([[5, 6, 7, 0]]))
+    with pdl.no_grad():
+        best, found = (each.numpy()[0] for each in Decoded(net, tags.forbidden, scores=True)(tokens))
+        emitted = net(tokens).numpy()[0].astype(float)
+    moves, starts, ends = tags.forbidden
+    if crf:
+        moves, starts, ends = (
+            a + b.data for a, b in zip((moves, starts, ends), (net.transitions, net.starts, net.ends), strict=True)
+        )
+    weights = {
+        row: np.exp(
+            starts[row[0]] + ends[row[-1]] + sum(emitted[t, tag] for t, tag in enumerate(row))
+            + sum(moves[a, b] for a, b in pairwise(row))
+        )
+        for row in product(range(3), repeat=3)
+    }  # fmt: skip
+    assert tuple(best) == (*max(weights, key=weights.__getitem__), -1)
+    total = sum(weights.values())
+    expected = [sum(w for row, w in weights.items() if row[t] == best[t]) / total for t in range(3)]
+    np.testing.assert_allclose(found, [*expected, 0], rtol=1e-5)

@@ -38,6 +38,7 @@ def recipe(folder: Path, kind: str, **changes: Any) -> dict[str, Any]:
     grams = {"ngrams": 3, "buckets": 997, "cell": "gru"}
     net |= {"slots": {"unknown": 0.1}, "speech": {"crf": False}, "segmented": grams}[kind]
     words = {"segment": True, "tokenizer": "characters", "entities": ["n"]} if kind == "segmented" else {"letters": 6}
+    words["scores"] = kind == "slots"
     tree: dict[str, Any] = {
         "task": {"_target_": "pdl_nlp.Tagging", "mistakes": 3, **words},
         "model": {"_target_": "pdl_nlp.RNNTagger", **net},
@@ -88,6 +89,9 @@ def test_a_bundle_answers_raw_texts(run: Path) -> None:
     found = [(each["text"], each["tag"]) for each in spans]
     thing, good = ("n", "g") if kind == "segmented" else ("THING", "GOOD")
     named = [("hotel", thing), ("lovely", good)]
+    scores = [each["score"] for each in spans if "score" in each]
+    assert all(0.5 < score <= 1 for score in scores)
+    assert len(scores) == (len(spans) if kind == "slots" else 0)
     assert [each for each in found if each[1] in (thing, good)] == named
     assert (found == named) == (kind == "slots")
     if kind != "slots":
@@ -140,7 +144,9 @@ def test_training_decodes_only_what_the_scheme_allows(tmp_path: Path) -> None:
 
 def test_marks_are_put_into_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each tag counts by itself, also where two of a kind follow one another."""
-    tree = recipe(tmp_path, "slots", task__marks={"BAD": "!", "THING": ","}, task__tokenizer="space")
+    tree = recipe(
+        tmp_path, "slots", task__scores=False, task__marks={"BAD": "!", "THING": ","}, task__tokenizer="space"
+    )
     for split in ("train", "val", "test"):
         standin.write_tagged(tmp_path, {"path": f"{split}.txt", "classes": ["O", "THING", "GOOD", "BAD"]})
     workflow.train(from_dict(tree), run=tmp_path / "run")
@@ -150,6 +156,8 @@ def test_marks_are_put_into_a_text(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)[0]["marked"] == "the room, was rude!"
     tags = Tagging(marks={"A": ","}, classes=["O", "A"]).tags
     assert tags.spans(np.array([1, 1, 0, 1])).tolist() == [[0, 1, 0], [1, 2, 0], [3, 4, 0]]
+    with pytest.raises(ConfigError, match=r"task\.scores: marks are written"):
+        Tagging(marks={"A": ","}, scores=True)
     with pytest.raises(ConfigError, match=r"task\.marks: COMMA: no spans of this kind"):
         _ = Tagging(marks={"COMMA": ","}, classes=["O", "A"]).tags
 

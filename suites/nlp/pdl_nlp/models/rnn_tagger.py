@@ -54,10 +54,19 @@ class TaggingModel(Module):
     def decode(self, emissions: Tensor, lengths: Tensor, forbidden: Any) -> Tensor:
         """The best tags int64 [N, T] of those that are allowed, -1 behind the last one; `forbidden` [K, K], [K], [K] is
         a log of 0 where a tag must not follow another, begin or end a text, and 0 elsewhere."""
-        moves, starts, ends = (pdl.as_tensor(each) for each in forbidden)
-        if self.crf:
-            moves, starts, ends = self.transitions + moves, self.starts + starts, self.ends + ends
-        return pdl.crf_decode(emissions, lengths, moves, starts, ends)
+        return pdl.crf_decode(emissions, lengths, *self._allowed(forbidden))
+
+    def probabilities(self, emissions: Tensor, lengths: Tensor, forbidden: Any) -> Tensor:
+        """The probability of each tag at each token among the sequences that are allowed, [N, T, num_classes]; 0 behind
+        the last one."""
+        return pdl.crf_marginals(emissions, lengths, *self._allowed(forbidden))
+
+    def _allowed(self, forbidden: Any) -> list[Tensor]:
+        """Transitions, starts and ends, with `forbidden`."""
+        found = [pdl.as_tensor(each) for each in forbidden]
+        if not self.crf:
+            return found
+        return [a + b for a, b in zip((self.transitions, self.starts, self.ends), found, strict=True)]
 
 
 class RNNTagger(TaggingModel):
@@ -159,17 +168,23 @@ class RNNTagger(TaggingModel):
 
 
 class Decoded(Module):
-    """Tokens (and letters) to the best tags int64 [N, T], -1 behind the last one; `forbidden` as of
-    `TaggingModel.decode`, by default nothing is."""
+    """Tokens (and letters) to the best tags int64 [N, T], -1 behind the last one, and with `scores` the probability of
+    each, float32 [N, T]; `forbidden` as of `TaggingModel.decode`, by default nothing is."""
 
-    def __init__(self, net: TaggingModel, forbidden: Any = None) -> None:
+    def __init__(self, net: Any, forbidden: Any = None, *, scores: bool = False) -> None:
         k = net.num_classes
-        self.net = net
+        self.net, self.scores = net, scores
         self.forbidden = [np.zeros(shape, np.float32) for shape in ((k, k), k, k)] if forbidden is None else forbidden
 
-    def forward(self, tokens: Tensor, letters: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, letters: Tensor | None = None) -> Any:
         emissions = self.net(tokens) if letters is None else self.net(tokens, letters)
-        return self.net.decode(emissions, pdl.astype(real(tokens).sum(axis=(1, 2)), pdl.int64), self.forbidden)
+        lengths = pdl.astype(real(tokens).sum(axis=(1, 2)), pdl.int64)
+        tags = self.net.decode(emissions, lengths, self.forbidden)
+        if not self.scores:
+            return tags
+        every = self.net.probabilities(emissions, lengths, self.forbidden)
+        best = pdl.expand_dims(pdl.maximum(tags, 0), axis=2)
+        return tags, pdl.take_along_axis(every, best, axis=2)[:, :, 0]
 
 
 def remap(model: Module, arrays: Mapping[str, Array]) -> dict[str, Array]:

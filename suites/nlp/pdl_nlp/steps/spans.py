@@ -15,24 +15,26 @@ from pdl.runtime.steps.arguments import check, flag, one_of, text
 from pdl.runtime.steps.outputs import Labelled
 from pdl_nlp.schemes import Tags
 
+DIGITS = 6  # of scores
 SCHEMES = ("none", "IO", "BIO", "BIOES", "BMES")
 
 
 class Spans(Labelled):
     """{"spans": [{"text", "tag", "start", "end"}, ...]} of tags int [T]: the spans that they mark, or, without a
-    scheme, every token. Start and end are positions in the text, in code points.
+    scheme, every token. Start and end are positions in the text, in code points; with `scores` each has a "score".
 
     scheme      "none", "IO", "BIO", "BIOES" or "BMES"
     vocabulary  under which the step `tokens` keeps the text
     mixed       a span goes on where an I of another kind follows; its tag is the first one's, as LAC has it
+    scores      the output [T] with the probability of each tag; a span's score is the product of those of its tags
     """
 
     name = "spans"
     any_script = True
 
-    def __init__(self, scheme: str, vocabulary: str = "tokens", mixed: bool = False) -> None:
+    def __init__(self, scheme: str, vocabulary: str = "tokens", mixed: bool = False, scores: str | None = None) -> None:
         self.scheme, self.vocabulary = one_of("scheme", scheme, SCHEMES), text("vocabulary", vocabulary)
-        self.mixed = flag("mixed", mixed)
+        self.mixed, self.scores = flag("mixed", mixed), None if scores is None else text("scores", scores)
 
     @cached_property
     def tags(self) -> Tags:
@@ -43,18 +45,27 @@ class Spans(Labelled):
         whole, offsets = _read(self, value, sample)
         found = value[: len(offsets)]
         if self.scheme == "none":
-            positions, names = offsets, [self.label(tag) for tag in found.tolist()]
+            begins, names = np.arange(len(found)), [self.label(tag) for tag in found.tolist()]
+            ends = begins + 1
         else:
             begins, ends, kinds = self.tags.spans(found, mixed=self.mixed).T
-            positions = np.stack([offsets[begins, 0], offsets[ends - 1, 1]], axis=1)
             names = [self.tags.kinds[kind] for kind in kinds.tolist()]
-        spans = zip(positions.tolist(), names, strict=False)
-        return {"spans": [{"text": whole[a:b], "tag": name, "start": a, "end": b} for (a, b), name in spans]}
+        positions = zip(offsets[begins, 0].tolist(), offsets[ends - 1, 1].tolist(), names, strict=True)
+        spans: list[dict[str, Any]] = [
+            {"text": whole[a:b], "tag": name, "start": a, "end": b} for a, b, name in positions
+        ]
+        if self.scores is not None:
+            each = sample.outputs.get(self.scores)
+            if each is None or each.shape != value.shape:
+                raise UsageError(f"spans: scores={self.scores!r} is no output {value.shape} of the model")
+            for span, begin, end in zip(spans, begins.tolist(), ends.tolist(), strict=True):
+                span["score"] = round(float(each[begin:end].prod()), DIGITS)
+        return {"spans": spans}
 
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         """A row for each span, whose text is called "span" beside the text that was given."""
         spans: Sequence[dict[str, Any]] = answer["spans"]
-        return [{"span": each["text"], **{key: each[key] for key in ("tag", "start", "end")}} for each in spans]
+        return [{"span": each["text"], **{key: each[key] for key in each if key != "text"}} for each in spans]
 
     def caption(self, answer: Any) -> str:
         return "  ".join(f"{each['text']}/{each['tag']}" for each in answer["spans"]) or "nothing"

@@ -37,11 +37,11 @@ class TaggingDeployer(TextDeployer):
             inputs["letters"] = Spec((n, t, task.letters), int64)
             pre["letters"] = [{"step": "letters", **common, "letters": "letters", "width": task.letters}]
             vocabularies = {**vocabularies, "letters": task.vocabularies["letters"]}
-        spans = {"step": "spans", "scheme": task.tags.scheme}
+        spans = {"step": "spans", "scheme": task.tags.scheme, **({"scores": "scores"} if task.scores else {})}
         return Deployment(
-            module=Decoded(model, task.tags.forbidden),
+            module=Decoded(model, task.tags.forbidden, scores=task.scores),
             inputs=inputs,
-            outputs=("tags",),
+            outputs=("tags", "scores") if task.scores else ("tags",),
             pre=pre,
             post={"tags": [{"step": "marks", "marks": task.marks} if task.marks else spans]},
             samples=self.samples(dataset),

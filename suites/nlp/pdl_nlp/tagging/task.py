@@ -63,6 +63,8 @@ class Tagging(Task):
     vocabulary_size  the most tokens, padding and the unknown one among them
     max_length       tokens of a text that count, from its beginning
     mistakes         how many of the worst mistakes the report shows
+    scores           answers of bundles say how probable each span is: the product of the probabilities of its tags, by
+                     forward and backward sums of the CRF
     """
 
     monitor = "val/f1"
@@ -83,6 +85,7 @@ class Tagging(Task):
         vocabulary_size: Annotated[int, Range(3)] | None = None,
         max_length: Annotated[int, Range(1)] = 512,
         mistakes: Annotated[int, Range(0)] = 24,
+        scores: bool = False,
     ) -> None:
         self.classes, self.entities, self.marks = list(classes or ()), list(entities), dict(marks or {})
         self.scheme: Scheme | None = scheme or ("BIO" if marks else None)  # a tag without a letter marks one token
@@ -94,7 +97,9 @@ class Tagging(Task):
             )
         self.kind, self.lower, self.letters = tokenizer, lower, letters
         self.min_count, self.vocabulary_size = min_count, vocabulary_size
-        self.max_length, self.mistakes = max_length, mistakes
+        self.max_length, self.mistakes, self.scores = max_length, mistakes, scores
+        if scores and marks:
+            raise ConfigError("task.scores: marks are written into the text, which has no place for them; leave it out")
         self.sizes: list[int] | None = None
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -106,9 +111,9 @@ class Tagging(Task):
     def evaluate(self, model: Any, batch: Any) -> Loss:
         count = len(batch["tags"])
         if isinstance(model, Deployed):
-            return Loss(
-                pdl.zeros(()), count, (model(*self._inputs(batch)), batch["tags"], np.zeros(count)), known=False
-            )
+            found = model(*self._inputs(batch))
+            best = found[0] if self.scores else found
+            return Loss(pdl.zeros(()), count, (best, batch["tags"], np.zeros(count)), known=False)
         tags, lengths = pdl.as_tensor(batch["tags"]), pdl.as_tensor(batch["length"])
         emissions = model(*self._inputs(batch))
         losses = model.loss(emissions, tags, lengths)
