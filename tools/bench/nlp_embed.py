@@ -149,7 +149,9 @@ def main() -> None:
     }
     rows = race(commands, seconds=0, turns=args.turns)
     reference = next(
-        work / f"{side}.npy" for side in ("st", "onnx", "onnx-sorted", "fp32") if (work / f"{side}.npy").exists()
+        work / f"{side}.npy"
+        for side in ("st", "onnx", "onnx-sorted", "fp32", *args.sides)
+        if (work / f"{side}.npy").exists()
     )
     expected = np.load(reference)
     print(f"\nbeside {reference.stem}:")

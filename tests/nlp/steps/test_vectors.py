@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pdl import watch
 from pdl.errors import DataError, UsageError
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Configured, predict
@@ -136,10 +137,14 @@ def test_an_index_is_kept_and_brought_up_to_date(tmp_path: Path, monkeypatch: py
         assert found()[1] == 3
 
 
-def test_texts_of_one_length_go_together() -> None:
+def test_texts_of_one_length_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Counts()
     texts = ["want " * (1 + number % 3 * 8) for number in range(150)]
+    heard: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(watch, "steps", lambda *told: heard.append(told))
     found = vectors_of([*texts, " "], model)
+    assert [done for _, done, _ in heard] == np.cumsum(model.sizes).tolist()
+    assert heard[-1] == ("vectors of texts", 150, 150)
     assert found[-1] is None
     assert [int(each[0]) for each in found[:-1] if each is not None] == [text.count("want") for text in texts]
     assert sorted(model.sizes) == [4, 25, 25, 46, 50]

@@ -124,17 +124,19 @@ def unit(vectors: Array) -> Array:
 
 def vectors_of(texts: Sequence[str], predictor: Any) -> list[Array | None]:
     """The vector of each text by a model whose first output is one; None where a text has no token. Texts of about one
-    length go through the net together."""
+    length go through the net together; `pdl.watch.steps` hears how many are done."""
     pipeline, found, samples = predictor.pipeline, list[Array | None]([None] * len(texts)), dict[int, Sample]()
     for number, text in enumerate(texts):
         try:
             samples[number] = pipeline.parse(text)
         except DataError:
             continue
-    numbers = list(samples)
+    numbers, done = list(samples), 0
     for members, inputs in pipeline.batches(list(samples.values())):
         for member, vector in zip(members, next(iter(predictor.run(inputs).values())), strict=True):
             found[numbers[member]] = vector
+        done += len(members)
+        watch.steps("vectors of texts", done, len(numbers))
     return found
 
 
