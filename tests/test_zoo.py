@@ -134,6 +134,11 @@ def beginning(answer: Any) -> Any:
     return [round(number, 3) for number in answer["vector"][:4]]
 
 
+def order(folder: Path) -> Any:
+    """What one may ask an assistant for."""
+    return "how do i say thank you in french"
+
+
 def love(folder: Path) -> Any:
     """A sentence in Chinese."""
     return "我爱北京天安门"
@@ -174,6 +179,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
         [("nucleus", [x, y, x, y]) for x, y in [(1, 1), (2, 3), (3, 1)]],
     ),
     "cv/centerface": (portrait, places, [("face", [3, 1, 4, 3])]),
+    "nlp/clinc150": (order, label, "translate"),
     "nlp/lac": (love, words, ["我/r", "爱/v", "北京/LOC", "天安门/LOC"]),
     "nlp/ud_ewt": (sentence, speech, ["DET", "NOUN", "VERB", "DET", "NOUN"]),
     "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
@@ -183,7 +189,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
 #: for the others: an input by task
 BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
-    "detection": stop_sign, "instance_segmentation": cells, "embedding": sentence, "tagging": sentence,
+    "detection": stop_sign, "instance_segmentation": cells, "text_classification": order, "embedding": sentence, "tagging": sentence,
 }  # fmt: skip
 
 
