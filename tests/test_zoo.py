@@ -189,7 +189,8 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
 #: for the others: an input by task
 BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
-    "detection": stop_sign, "instance_segmentation": cells, "text_classification": order, "embedding": sentence, "tagging": sentence,
+    "detection": stop_sign, "instance_segmentation": cells, "text_classification": order,
+    "embedding": sentence, "tagging": sentence,
 }  # fmt: skip
 
 
