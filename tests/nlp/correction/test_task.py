@@ -138,8 +138,8 @@ def test_padding_changes_nothing_and_every_weight_learns(kind: str) -> None:
 def test_the_loss_by_hand() -> None:
     scores, detect = np.random.default_rng(0).standard_normal((1, 3, 5)), np.array([[0.3, -1.0, 2.0]])
     tokens, right = np.array([[2, 3, 0]]), np.array([[2, 4, -1]])
-    given = [pdl.tensor(each.astype(np.float32)) for each in (scores, detect)]
-    losses, real = Correction()._losses(*given, pdl.as_tensor(tokens), pdl.as_tensor(right))
+    given = (pdl.tensor(scores.astype(np.float32)), pdl.tensor(detect.astype(np.float32)))
+    losses, real = Correction()._losses(given[0], given[1], pdl.as_tensor(tokens), pdl.as_tensor(right))
     g = 1 / (1 + np.exp(-detect[0]))
     p = np.exp(scores[0, 1]) / np.exp(scores[0, 1]).sum()
     np.testing.assert_allclose(losses.numpy()[0], [-np.log(1 - g[0]), -np.log(g[1] * p[4]), 0], atol=1e-5)

@@ -18,7 +18,7 @@ def write(folder: Path, *questions: dict[str, Any], context: str = "Rome is old.
     return path
 
 
-def asked(*answers: tuple[str, int], **more: Any) -> dict[str, Any]:
+def asked(*answers: tuple[str, Any], **more: Any) -> dict[str, Any]:
     return {"id": "q7", "question": "What?", "answers": [{"text": a, "answer_start": s} for a, s in answers], **more}
 
 

@@ -139,7 +139,7 @@ def test_bidaf_is_that_of_the_paper(tmp_path: Path) -> None:
         pytest.skip("no Python with torch was found (PDL_TORCH_PYTHON may name one)")
     pdl.seed(1)
     model = BiDAF(40, dim=7, hidden=5)
-    state = {f"state/{name}": value for name, value in pdl.nn.to_torch(model).items()}
+    state: dict[str, Any] = {f"state/{name}": value for name, value in pdl.nn.to_torch(model).items()}
     np.savez(tmp_path / "in.npz", tokens=TOKENS, question=QUESTION, **state)
     subprocess.run([python, "-c", TORCH, str(tmp_path / "in.npz"), str(tmp_path / "out.npz")], check=True)
     expected, found = np.load(tmp_path / "out.npz"), logits(model, TOKENS, QUESTION)

@@ -34,11 +34,12 @@ class Mistakes(ByLength):
         pairs = pairs_of(dataset) if pairs is None else pairs
         made = tokenizer.encode_many([text for text, _ in pairs])
         known = {name: number for number, name in enumerate(tokenizer.tokens)}
-        right = np.full(len(made.ids), tokenizer.unknown, np.int64)
+        unknown = tokenizer.unknown or 0
+        right = np.full(len(made.ids), unknown, np.int64)
         for (wrong, text), begin, end in zip(pairs, made.starts, made.starts[1:], strict=False):
             for at, (first, stop) in enumerate(made.offsets[begin:end].tolist(), begin):
                 own = text[first:stop]
-                right[at] = made.ids[at] if own == wrong[first:stop] else known.get(own, tokenizer.unknown)
+                right[at] = made.ids[at] if own == wrong[first:stop] else known.get(own, unknown)
         self.ids, self.right = np.append(made.ids, tokenizer.pad or 0).astype(np.int64), np.append(right, -1)
         self.starts, self.counts = made.starts[:-1], np.minimum(np.diff(made.starts), max_length)
         self._measure(self.counts, max_length, None)

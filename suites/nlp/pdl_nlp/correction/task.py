@@ -70,7 +70,8 @@ class Correction(WithTokenizer, Task):
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         tokens, right = pdl.as_tensor(batch["tokens"]), pdl.as_tensor(batch["right"])
-        losses, real = self._losses(*model(tokens), tokens, right)
+        scores, detect = model(tokens)
+        losses, real = self._losses(scores, detect, tokens, right)
         return Loss(losses.sum() / real.sum(), len(batch["tokens"]))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:

@@ -111,8 +111,8 @@ def _read(path: Path) -> tuple[list[str], list[Question]]:
                 name = str(each.get("id", len(questions))) if isinstance(each, dict) else str(len(questions))
                 asked = _part(each, "question", str, path, name)
                 found = list(_answers(each, text, path, name))
-                answers, starts, said = ([part[i] for part in found] for i in range(3))
-                moved = [(a, b, s) for a, s, b in zip(answers, starts, said, strict=True) if b != s]
+                answers, starts = [answer for answer, _, _ in found], [start for _, start, _ in found]
+                moved = [(answer, said, start) for answer, start, said in found if said != start]
                 questions.append(Question(name, asked, len(paragraphs), answers, starts, moved))
             paragraphs.append(text)
     return paragraphs, questions

@@ -316,7 +316,7 @@ class BERTCorrector(BERT, CorrectionModel):
         self.masked = MaskedWords(self.dim, vocab_size=self.vocab_size, eps=self.embeddings.norm.eps)
         self.detect = nn.Linear(self.dim, 1)
 
-    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """tokens int64 [N, T] -> scores [N, T, vocab_size], logits [N, T]."""
         x = self.states(tokens)[0]
         table = pdl.swapaxes(self.embeddings.words.weight, 0, 1)

@@ -41,14 +41,14 @@ class Shared(NamedTuple):
 def baselines(task: SpanExtraction, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
     """The sentence with the highest BM25 for the question, as a whole; and the tokens beside the longest run that
     question and paragraph share, how many and on which side as it is best in training."""
-    train, test = datasets["train"], datasets[split]
+    train, test, scoring = datasets["train"], datasets[split], task.scoring or "squad"
     asked = [test[index] for index in range(len(test))]
     known = [train[int(row)] for row in spread(len(train), ROWS)]
     places = [shared(task.tokenizer, sample) for sample in known]
 
     def right(choice: tuple[int, int]) -> float:
         found = (place.beside(*choice) for place in places)
-        return sum(f1(text, each["answers"], task.scoring) for text, each in zip(found, known, strict=True))
+        return sum(f1(text, each["answers"], scoring) for text, each in zip(found, known, strict=True))
 
     best = max(((side, length) for side in (1, 0) for length in range(1, LONGEST + 1)), key=right)
     made = {
@@ -59,7 +59,7 @@ def baselines(task: SpanExtraction, datasets: Mapping[str, Any], split: str) -> 
     return {
         name: {
             key: float(
-                np.mean([score(text, each["answers"], task.scoring) for text, each in zip(found, asked, strict=True)])
+                np.mean([score(text, each["answers"], scoring) for text, each in zip(found, asked, strict=True)])
             )
             for key, score in scores.items()
         }

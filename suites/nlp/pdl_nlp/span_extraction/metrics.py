@@ -120,9 +120,9 @@ class Answers(Metric):
                 place = (int(start), int(end), paragraphs[window], answers[window])
                 self.best[row] = Candidate(odds, float(best.p[window]), *place)
 
-    def compute(self) -> list[Answered]:
-        """By the number of the question."""
-        made = []
+    def compute(self) -> Any:
+        """A list of `Answered`, by the number of the question."""
+        made = list[Answered]()
         for row, (odds, p, start, end, paragraph, answers) in sorted(self.best.items()):
             if self.unanswerable and odds <= 0:
                 start, end, p = 0, 0, float(np.exp(np.log(p) - odds))

@@ -83,15 +83,15 @@ class Marks(Labelled):
     any_script = True
 
     def __init__(self, marks: Mapping[str, str], vocabulary: str = "tokens") -> None:
-        good = isinstance(marks, Mapping) and marks and all(isinstance(each, str) for each in (*marks, *marks.values()))
-        check(good, f"marks={marks!r:.60} must be a mark for each of some tags")
-        self.marks, self.vocabulary = dict(marks), text("vocabulary", vocabulary)
+        good = isinstance(marks, Mapping) and all(isinstance(each, str) for each in (*marks, *marks.values()))
+        check(good and len(marks) > 0, f"marks={marks!r:.60} must be a mark for each of some tags")
+        self.written, self.vocabulary = dict(marks), text("vocabulary", vocabulary)
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         whole, offsets = _read(self, value, sample)
         made, at = list[str](), 0
         for (_, end), tag in zip(offsets.tolist(), value[: len(offsets)].tolist(), strict=False):
-            made += [whole[at:end], self.marks.get(self.label(tag), "")]
+            made += [whole[at:end], self.written.get(self.label(tag), "")]
             at = end
         return {"marked": "".join([*made, whole[at:]])}
 
