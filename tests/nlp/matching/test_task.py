@@ -23,6 +23,7 @@ from pdl_nlp import Matching
 from pdl_nlp.data import TextFile, standin
 from pdl_nlp.matching.loader import Pairs, QueryBatchSampler
 from pdl_nlp.tokenizers import BERT, Words
+from tests.nlp.classification.test_encoders import checkpoint  # noqa: F401  # a fixture
 
 SPLITS = ("train", "val", "test")
 NETS: dict[str, dict[str, Any]] = {
@@ -175,6 +176,37 @@ def test_vectors_of_words_are_where_training_begins(tmp_path: Path) -> None:
     rows = [task.tokenizer.number(word) for word in ("lovely", "unseen")]
     found = model.embed.weight.data[rows]
     np.testing.assert_allclose(found / found[0, 0], [[1, 2, 3], [4, 5, 6]], rtol=1e-5)  # all by one factor
+
+
+def test_a_run_without_test_data_is_exported(tmp_path: Path) -> None:
+    tree = recipe(tmp_path, "siamese")
+    del tree["data"]["test"]
+    tree["train"] = {"epochs": 1}
+    workflow.train(from_dict(tree), run=tmp_path / "run")
+    assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "made.pdl")]) == 0
+    assert pdl.runtime.load(tmp_path / "made.pdl")(PAIRS[0])["label"] in ("same", "other")
+
+
+def test_a_checkpoint_reads_both_texts(checkpoint: Path, tmp_path: Path) -> None:  # noqa: F811
+    """Its tokenizer, its sizes, segments of the two texts; the bundle gives what the model gives."""
+    tree = recipe(tmp_path, "joint")
+    tree["model"] = {"_target_": "pdl_nlp.BERTClassifier", "pretrained": str(checkpoint)}
+    tree["train"]["epochs"] = 1
+    workflow.train(from_dict(tree), run=tmp_path / "run")
+    trained = workflow.Run.open(tmp_path / "run").opened()
+    task: Any = trained.task
+    (encoding, segments), (text, pair) = task.tokenizer.encode(*PAIRS[0], max_length=48), PAIRS[0]
+    assert [task.tokenizer.tokens[number] for number in encoding.ids] == [
+        "[CLS]", *text.split(), "[SEP]", *pair.split(), "[SEP]"
+    ]  # fmt: skip
+    batch = [pdl.as_tensor(each[None].astype(np.int64)) for each in (encoding.ids, segments)]
+    with pdl.no_grad():
+        logits = trained.model.eval()(*batch).numpy()[0]
+        other = trained.model(batch[0], batch[1] * 0).numpy()[0]
+    assert np.abs(logits - other).max() > 1e-6
+    answer = pdl.runtime.load(tmp_path / "run/model.pdl")(PAIRS[0])
+    p = np.exp(logits) / np.exp(logits).sum()
+    assert answer["score"] == pytest.approx(p[answer["class"]], abs=1e-5)
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
