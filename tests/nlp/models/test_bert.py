@@ -18,7 +18,7 @@ from pdl.hub.pretrained import collected
 from pdl.nn import init
 from pdl.nn.stages import stages
 from pdl_nlp import checkpoints
-from pdl_nlp.models import BERT, BERTClassifier, BERTForPretraining, SentenceEncoder
+from pdl_nlp.models import BERT, BERTClassifier, BERTForPretraining, BERTReader, SentenceEncoder
 from pdl_nlp.models.bert import VARIANTS
 
 CONFIG: dict[str, Any] = {
@@ -144,6 +144,22 @@ def test_a_classifier_takes_the_pooler_and_draws_its_last_layer(tmp_path: Path) 
     np.testing.assert_allclose(found, pooled @ net.classifier.weight.data + net.classifier.bias.data, atol=1e-5)
     layers = [[name.split(".")[0] for name in layer] for layer in stages(net)]
     assert [set(layer) for layer in layers] == [{"embeddings"}, {"layers"}, {"layers"}, {"pooler", "classifier"}]
+
+
+def test_the_head_for_answers_of_a_checkpoint(tmp_path: Path) -> None:
+    """As HF's BertForQuestionAnswering names it."""
+    folder, rng, state = folder_of(tmp_path / "checkpoint", CONFIG), np.random.default_rng(3), state_of(CONFIG, "bert.")
+    shapes: dict[str, tuple[int, ...]] = {"qa_outputs.weight": (2, CONFIG["hidden_size"]), "qa_outputs.bias": (2,)}
+    head = {name: rng.normal(0, 0.4, shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file(state | head, folder / "model.safetensors", {"format": "pt"})
+    with collected() as reports:
+        net = BERTReader(**checkpoints.sizes(folder), pretrained=str(folder)).eval()
+    assert reports[0].fresh == []
+    with pdl.no_grad():
+        found = net(pdl.as_tensor(TOKENS), pdl.as_tensor(SEGMENTS)).numpy()
+    states = restated(state_of(CONFIG), CONFIG, TOKENS, SEGMENTS)
+    expected = states @ head["qa_outputs.weight"].T + head["qa_outputs.bias"]
+    np.testing.assert_allclose(found[TOKENS != 0], expected[TOKENS != 0], atol=1e-5)
 
 
 def test_the_head_for_masked_words_of_a_checkpoint(tmp_path: Path) -> None:
