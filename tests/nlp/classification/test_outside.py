@@ -13,6 +13,8 @@ import pdl
 from pdl import workflow
 from pdl.config import from_dict
 from pdl.errors import ConfigError, DataError
+from pdl.train import Recipe
+from pdl.train.recipe import check
 from pdl.workflow.run_warnings import absent_classes
 from pdl_nlp import BoW
 from pdl_nlp.classification.metrics import Inside, OutsidePrecision, OutsideRecall
@@ -115,6 +117,17 @@ def test_training_needs_none(run: Path) -> None:
     assert absent_classes({"train": data}, ["oos"]) == []
     assert ["cannot be learned: oos" in each for each in absent_classes({"train": data})] == [True]
     assert ["not measured on val: oos" in each for each in absent_classes({"val": data}, ["oos"])] == [True]
+
+
+def test_check_misses_none_in_training(tmp_path: Path) -> None:
+    tree = recipe(tmp_path)
+    tree["data"]["train"]["keys"] = ["train"]
+    given = Recipe(check(tree))
+    assert not any("classes" in str(fault) for fault in given.task.build().check(given))
+    tree["task"]["outside"] = None
+    given = Recipe(check(tree))
+    found = [str(fault) for fault in given.task.build().check(given)]
+    assert sum("classes that training does not have: oos" in each for each in found) == 2
 
 
 def test_averaged_weights_have_it(tmp_path: Path) -> None:

@@ -76,10 +76,10 @@ def labels(task: Any, split: str, train: Texts, data: Texts) -> Iterator[Fault]:
     """Classes that training lacks, or that no text has."""
     known = set(task.classes or train.classes)
     used = {name for each in data.names for name in (each if data.several else (each,))}
-    if more := sorted(used - known):
+    if more := sorted(used - known - {*task.unlearned}):
         what = f"classes that training does not have: {listed(more, 5)}"
         yield Fault(None, None, what, "correct them, add such texts to train, or name all in task.classes", split=split)
-    if split == "train" and (absent := sorted(known - used)):
+    if split == "train" and (absent := sorted(known - used - {*task.unlearned})):
         yield Fault(None, None, f"classes without a text: {listed(absent, 5)}", "add some, or drop them", split=split)
 
 
