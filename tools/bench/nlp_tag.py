@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--lac", type=Path, required=True)
     parser.add_argument("--bundles", nargs="*", default=["nlp/lac"])
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)

@@ -15,7 +15,7 @@ import pdl
 from pdl import workflow
 from pdl.cli import main
 from pdl.config import from_dict, load
-from pdl.errors import ConfigError, DataError
+from pdl.errors import ConfigError, DataError, UsageError
 from pdl.train import Recipe
 from pdl_nlp import Tagging
 from pdl_nlp.data import TaggedFile, standin
@@ -100,6 +100,30 @@ def test_a_bundle_answers_raw_texts(run: Path) -> None:
         session("  ")
     long = " ".join([text.strip()] * 9)
     assert len(session(long)["spans"]) >= 9 * (len(spans) - 1)
+
+
+def test_onnx_gives_what_viterbi_takes(run: Path, tmp_path: Path) -> None:
+    """The best of ONNX Runtime's scores are the bundle's tags; without the form the export is refused."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    with pytest.raises(UsageError, match="--form emissions"):
+        workflow.export(run, tmp_path / "net.onnx", to="onnx")
+    workflow.export(run, tmp_path / "net.onnx", to="onnx", form="emissions")
+    theirs = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    ours: Any = pdl.runtime.load(run / "model.pdl")
+    for text in ("the hotel was lovely .", "dull"):
+        sample = ours.pipeline.parse(text.replace(" ", "") if kind_of(run) == "segmented" else text)
+        inputs = {name: array[None] for name, array in sample.inputs.items()}
+        length = len(sample.memo["tokens"].encoding.offsets)
+        (emissions,), moves, starts, ends = theirs.run(["emissions", "transitions", "starts", "ends"], inputs)
+        best, back = starts + emissions[0], []
+        for row in emissions[1:length]:
+            found = best[:, None] + moves
+            back.append(found.argmax(axis=0))
+            best = found.max(axis=0) + row
+        tags = [int((best + ends).argmax())]
+        for each in reversed(back):
+            tags.append(int(each[tags[-1]]))
+        assert tags[::-1] == ours.run(inputs)["tags"][0, :length].tolist()
 
 
 def test_the_bundle_says_what_the_run_measured(run: Path) -> None:

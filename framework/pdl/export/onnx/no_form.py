@@ -6,6 +6,7 @@ from pdl.export.onnx.registry import emitter_of
 from pdl.ops.base import Fused, Op, not_exported
 
 _COMPLEX = "ONNX has no operators on complex numbers"
+_CRF = "ONNX has no Viterbi; export the net up to its emissions (of taggers: --form emissions)"
 _LAPACK = "ONNX has no such operator on matrices"
 _RANDOM = "draws random numbers, which belongs to training; trace the model in evaluation mode (.eval())"
 _LOSS = "a loss, which belongs to training"
@@ -23,7 +24,7 @@ NO_FORM: dict[str, str] = {
     "Conj": _COMPLEX,
     "ConvDw": _UPDATE,
     "CrossEntropy": _LOSS,
-    **dict.fromkeys(("CrfDecode", "CrfMarginals"), "ONNX has no Viterbi; export the net up to its emissions"),
+    **dict.fromkeys(("CrfDecode", "CrfMarginals"), _CRF),
     "CrfLoss": _LOSS,
     "CtcLoss": _LOSS,
     "Dropout": _RANDOM,

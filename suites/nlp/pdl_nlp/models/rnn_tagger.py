@@ -54,15 +54,15 @@ class TaggingModel(Module):
     def decode(self, emissions: Tensor, lengths: Tensor, forbidden: Any) -> Tensor:
         """The best tags int64 [N, T] of those that are allowed, -1 behind the last one; `forbidden` [K, K], [K], [K] is
         a log of 0 where a tag must not follow another, begin or end a text, and 0 elsewhere."""
-        return pdl.crf_decode(emissions, lengths, *self._allowed(forbidden))
+        return pdl.crf_decode(emissions, lengths, *self.allowed(forbidden))
 
     def probabilities(self, emissions: Tensor, lengths: Tensor, forbidden: Any) -> Tensor:
         """The probability of each tag at each token among the sequences that are allowed, [N, T, num_classes]; 0 behind
         the last one."""
-        return pdl.crf_marginals(emissions, lengths, *self._allowed(forbidden))
+        return pdl.crf_marginals(emissions, lengths, *self.allowed(forbidden))
 
-    def _allowed(self, forbidden: Any) -> list[Tensor]:
-        """Transitions, starts and ends, with `forbidden`."""
+    def allowed(self, forbidden: Any) -> list[Tensor]:
+        """Scores of transitions [K, K], starts [K] and ends [K], with `forbidden`."""
         found = [pdl.as_tensor(each) for each in forbidden]
         if not self.crf:
             return found
@@ -185,6 +185,18 @@ class Decoded(Module):
         every = self.net.probabilities(emissions, lengths, self.forbidden)
         best = pdl.expand_dims(pdl.maximum(tags, 0), axis=2)
         return tags, pdl.take_along_axis(every, best, axis=2)[:, :, 0]
+
+
+class Emitted(Module):
+    """Tokens (and letters) to what Viterbi takes: emissions [N, T, K], transitions [K, K], starts [K] and ends [K]; the
+    other arguments as of `Decoded`."""
+
+    def __init__(self, net: Any, forbidden: Any) -> None:
+        self.net, self.forbidden = net, forbidden
+
+    def forward(self, tokens: Tensor, letters: Tensor | None = None) -> tuple[Tensor, ...]:
+        emissions = self.net(tokens) if letters is None else self.net(tokens, letters)
+        return emissions, *self.net.allowed(self.forbidden)
 
 
 def remap(model: Module, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pdl.data import Sample
 from pdl.dims import Dim
@@ -13,7 +14,7 @@ from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
 from pdl_nlp.deploy import TextDeployer
-from pdl_nlp.models.rnn_tagger import Decoded
+from pdl_nlp.models.rnn_tagger import Decoded, Emitted
 from pdl_nlp.steps.tokens import held
 from pdl_nlp.tagging.loader import Tagged
 
@@ -21,11 +22,17 @@ if TYPE_CHECKING:
     from pdl_nlp.tagging.task import Tagging
 
 
+EMITTED = ("emissions", "transitions", "starts", "ends")
+
+
 class TaggingDeployer(TextDeployer):
     """Tags of texts [N, T] of any length, decoded in the program; as pieces of the text afterwards."""
 
     task: Tagging
     numbers = Tagged
+    forms: ClassVar[Mapping[str, str]] = {
+        "emissions": "scores of tags and of their transitions, for a Viterbi of one's own; ONNX has none",
+    }
 
     def deployment(self, model: Module, dataset: Any = None) -> Deployment:
         task = self.task
@@ -38,12 +45,17 @@ class TaggingDeployer(TextDeployer):
             pre["letters"] = [{"step": "letters", **common, "letters": "letters", "width": task.letters}]
             vocabularies = {**vocabularies, "letters": task.vocabularies["letters"]}
         spans = {"step": "spans", "scheme": task.tags.scheme, **({"scores": "scores"} if task.scores else {})}
+        post = {"tags": [{"step": "marks", "marks": task.marks} if task.marks else spans]}
+        outputs: tuple[str, ...] = ("tags", "scores") if task.scores else ("tags",)
+        module: Module = Decoded(model, task.tags.forbidden, scores=task.scores)
+        if self.chosen == "emissions":
+            module, outputs, post = Emitted(model, task.tags.forbidden), EMITTED, {}
         return Deployment(
-            module=Decoded(model, task.tags.forbidden, scores=task.scores),
+            module=module,
             inputs=inputs,
-            outputs=("tags", "scores") if task.scores else ("tags",),
+            outputs=outputs,
             pre=pre,
-            post={"tags": [{"step": "marks", "marks": task.marks} if task.marks else spans]},
+            post=post,
             samples=self.samples(dataset),
             labels=task.classes,
             vocabularies=vocabularies,
