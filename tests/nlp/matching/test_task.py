@@ -257,6 +257,10 @@ def test_settings_that_do_not_fit(tmp_path: Path) -> None:
         workflow.train(from_dict(tree), run=tmp_path / "pair")
     with pytest.raises(ConfigError, match="classes, label_smoothing and class_weights are for loss=classes, not hinge"):
         Matching(loss="hinge", label_smoothing=0.1)
+    tree = recipe(tmp_path, "siamese")
+    tree["data"]["val"]["several"] = "|"
+    with pytest.raises(ConfigError, match=r"data.val: pairs have any number of classes; one is needed"):
+        workflow.train(from_dict(tree), run=tmp_path / "several")
     tree = recipe(tmp_path, "siamese", "hinge")
     (tmp_path / "train.csv").write_text("query,candidate,said\n" + "".join(f"a{i},b{i},{i % 2}\n" for i in range(30)))
     with pytest.raises(DataError, match="no query has candidates of different relevance"):

@@ -16,7 +16,7 @@ from pdl.train.class_loss import ClassLoss, ClassWeights
 from pdl.train.deployed import Deployed
 from pdl.train.metrics import Mistakes, class_metrics
 from pdl.train.parts import SmokeTest
-from pdl_nlp.data.base import bind
+from pdl_nlp.data.base import bind, several
 from pdl_nlp.fitting import SPECIAL, WithTokenizer, small_encoder
 from pdl_nlp.loader import pairs_of
 from pdl_nlp.matching.baselines import baselines
@@ -131,8 +131,10 @@ class Matching(WithTokenizer, Task):
 
     def agree(self, datasets: Mapping[str, Any]) -> None:
         """Number the classes of all splits alike; by default as training has them."""
-        for dataset in datasets.values():
+        for split, dataset in datasets.items():
             pairs_of(dataset)
+            if several(dataset):
+                raise ConfigError(f"data.{split}: pairs have any number of classes; one is needed, leave out several=")
         if self.ranked:
             return
         first = datasets.get("train", next(iter(datasets.values())))
