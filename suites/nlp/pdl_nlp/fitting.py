@@ -110,16 +110,19 @@ class WithTokenizer:
         given = self.kind
         self.kind = "words" if given is None else given
         if self.kind in KINDS and (given is not None or begin is None):
-            counts = counted(texts, self.kind, lower=self.lower)
-            if self.word_vectors is not None:  # words that training lacks have vectors, too
-                counts.update(dict.fromkeys(self.word_vectors.names, self.min_count))
-            size: dict[str, Any] = {"min_count": self.min_count, "most": self.vocabulary_size}
-            self.vocabularies["tokens"] = vocabulary_of(counts, **size, special=special)
+            self.fit_vocabulary(counted(texts, self.kind, lower=self.lower), special=special)
             return
         made = checkpoints.tokenizer(begin) if given is None else read(given)
         self.kind, vocabularies, arrays = made.state()
         self.vocabularies |= vocabularies
         self.constants |= {f"tokens.{name}": array for name, array in arrays.items()}
+
+    def fit_vocabulary(self, counts: Counter[str], *, special: Mapping[str, str] = SPECIAL) -> None:
+        """Number the tokens of training, behind these special ones."""
+        if self.word_vectors is not None:  # words that training lacks have vectors, too
+            counts.update(dict.fromkeys(self.word_vectors.names, self.min_count))
+        size: dict[str, Any] = {"min_count": self.min_count, "most": self.vocabulary_size}
+        self.vocabularies["tokens"] = vocabulary_of(counts, **size, special=special)
 
     @cached_property
     def word_vectors(self) -> Vectors | None:

@@ -102,6 +102,25 @@ def test_a_bundle_answers_raw_texts(run: Path) -> None:
     assert len(session(long)["spans"]) >= 9 * (len(spans) - 1)
 
 
+def test_it_begins_with_vectors_of_words(tmp_path: Path) -> None:
+    """The table has them, all by one factor, also of a word that training lacks."""
+    lines = ["2 3", "hotel 0.5 -1 2", "chalet 1 1 -1"]
+    (tmp_path / "words.vec").write_text("\n".join(lines) + "\n")
+    tree = recipe(tmp_path, "slots", task__vectors=str(tmp_path / "words.vec"), train__epochs=1, optim__lr=0.0)
+    del tree["model"]["dim"]
+    workflow.train(from_dict(tree), run=tmp_path / "run")
+    names = (tmp_path / "run/vocabularies/tokens.txt").read_text().splitlines()
+    weights: Any = workflow.Run.open(tmp_path / "run").opened().model.state_dict()["embed.weight"].data
+    words, *numbers = zip(*(line.split() for line in lines[1:]), strict=True)
+    ratios = weights[[names.index(word) for word in words]] / np.array(numbers, float).T
+    np.testing.assert_allclose(ratios, np.full_like(ratios, ratios[0, 0]), rtol=1e-5)  # one scale for all
+    assert ratios[0, 0] > 0
+    with pytest.raises(ConfigError, match=r"model\.dim=16, but the vectors of .* have 3"):
+        workflow.train(
+            from_dict(recipe(tmp_path, "slots", task__vectors=str(tmp_path / "words.vec"))), run=tmp_path / "other"
+        )
+
+
 def test_onnx_gives_what_viterbi_takes(run: Path, tmp_path: Path) -> None:
     """The best of ONNX Runtime's scores are the bundle's tags; without the form the export is refused."""
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -23,8 +23,8 @@ from pdl_nlp import checkpoints
 from pdl_nlp.data.base import sorted_names
 from pdl_nlp.fitting import (
     Kind,
+    WithTokenizer,
     check_length,
-    pretrained_sizes,
     small_encoder,
     small_tables,
     tokenizer_of,
@@ -43,7 +43,7 @@ from pdl_nlp.tagging.report import TaggingReporter
 from pdl_nlp.tokenizers import Tokenizer
 
 
-class Tagging(Task):
+class Tagging(WithTokenizer, Task):
     """A tag for each token of a text: parts of speech; entities and slots, whose tags mark spans (IO, BIO, BIOES,
     BMES); or, with `segment`, words with tags out of characters. With a CRF by -log p of all tags of a text, else by
     the cross-entropy of each. Answers hold to the scheme.
@@ -62,6 +62,8 @@ class Tagging(Task):
     min_count        tokens that occur less often in training are unknown
     vocabulary_size  the most tokens, padding and the unknown one among them
     max_length       tokens of a text that count, from its beginning
+    vectors          vectors of words that the model's table begins with: a file (.vec or .txt, lines `word 0.1 ...`) or
+                     a run of `pdl_nlp.WordVectors`. Their words join the vocabulary
     mistakes         how many of the worst mistakes the report shows
     scores           answers of bundles say how probable each span is: the product of the probabilities of its tags, by
                      forward and backward sums of the CRF
@@ -84,6 +86,7 @@ class Tagging(Task):
         min_count: Annotated[int, Range(1)] = 1,
         vocabulary_size: Annotated[int, Range(3)] | None = None,
         max_length: Annotated[int, Range(1)] = 512,
+        vectors: str | None = None,
         mistakes: Annotated[int, Range(0)] = 24,
         scores: bool = False,
     ) -> None:
@@ -95,7 +98,7 @@ class Tagging(Task):
                 "task: segment=true finds words in characters; give tokenizer=characters, letters=0 and "
                 f"a scheme of BIO, BIOES and BMES, not {tokenizer}, {letters} and {self.segment}"
             )
-        self.kind, self.lower, self.letters = tokenizer, lower, letters
+        self.kind, self.lower, self.letters, self.vectors = tokenizer, lower, letters, vectors
         self.min_count, self.vocabulary_size = min_count, vocabulary_size
         self.max_length, self.mistakes, self.scores = max_length, mistakes, scores
         if scores and marks:
@@ -151,7 +154,7 @@ class Tagging(Task):
             low = Counter[str]()
             for token, count in counts.items():
                 low[lowered(token) if self.lower else token] += count
-            self.vocabularies["tokens"] = vocabulary_of(low, min_count=self.min_count, most=self.vocabulary_size)
+            self.fit_vocabulary(low)
             if self.letters:
                 spelled = Counter[str]()
                 for token, count in counts.items():
@@ -208,7 +211,7 @@ class Tagging(Task):
         return self.tokenizer.joined(sample["tokens"])
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
-        return {**self._sizes(), **pretrained_sizes(recipe)}
+        return {**self._sizes(), **self.token_facts(recipe)}
 
     def _sizes(self) -> dict[str, int]:
         letters = len(self.vocabularies["letters"]) if self.letters else 0
