@@ -175,7 +175,7 @@ def test_weights_of_lac_in_their_places() -> None:
     for layer, names in enumerate(LAC_LAYERS):
         sizes = (2, 3 * hidden, 2 * hidden if layer else width), (2, 3 * hidden, hidden), (2, 6 * hidden)
         drawn |= dict(zip(names, sizes, strict=True))
-    arrays = {name: RNG.normal(size=shape).astype(np.float32) for name, shape in drawn.items()}
+    arrays: dict[str, np.ndarray] = {name: RNG.normal(size=n).astype(np.float32) for name, n in drawn.items()}
     arrays |= {"rows": rows, "transitions": RNG.normal(size=(tags, tags)).astype(np.float32)}
     net = RNNTagger(5, tags, 0, dim=width, hidden=hidden, layers=2, cell="gru")
     model = Decoded(net)

@@ -34,9 +34,10 @@ def recipe(folder: Path, kind: str, **changes: Any) -> dict[str, Any]:
     form = {"form": "words"} if kind == "segmented" else {}
     for split in ("train", "val", "test"):
         standin.write_tagged(folder, {"path": f"{split}.txt", "classes": TAGS[kind], **form})
-    net = {"dim": 16, "hidden": 16, "dropout": 0.0, "letter_dim": 8, "letter_filters": 8}
-    grams = {"ngrams": 3, "buckets": 997, "cell": "gru"}
-    net |= {"slots": {"unknown": 0.1}, "speech": {"crf": False}, "segmented": grams}[kind]
+    net: dict[str, Any] = {"dim": 16, "hidden": 16, "dropout": 0.0, "letter_dim": 8, "letter_filters": 8}
+    grams: dict[str, Any] = {"ngrams": 3, "buckets": 997, "cell": "gru"}
+    own: dict[str, dict[str, Any]] = {"slots": {"unknown": 0.1}, "speech": {"crf": False}, "segmented": grams}
+    net |= own[kind]
     words = {"segment": True, "tokenizer": "characters", "entities": ["n"]} if kind == "segmented" else {"letters": 6}
     words["scores"] = kind == "slots"
     tree: dict[str, Any] = {

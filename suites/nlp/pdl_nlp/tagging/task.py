@@ -237,8 +237,10 @@ class Tagging(WithTokenizer, Task):
     def numbers(self, dataset: Any, sizes: Sequence[int] | None = None) -> Tagged:
         """The sentences of a data set as numbers."""
         letters = Letters(self.vocabularies["letters"], self.letters) if self.letters else None
+        unknown = self.tokenizer.unknown
+        assert unknown is not None, "tokenizers of words and characters have an unknown token"
         return Tagged(dataset, self.vocabularies["tokens"], self.classes, lower=self.lower, max_length=self.max_length,
-                      unknown=self.tokenizer.unknown, segment=self.segment, letters=letters, sizes=sizes)  # fmt: skip
+                      unknown=unknown, segment=self.segment, letters=letters, sizes=sizes)  # fmt: skip
 
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes}
