@@ -111,10 +111,13 @@ def finetune(args: argparse.Namespace) -> None:
                 print(run.name, f"{measured:.4f}", flush=True)
     for source in args.runs:
         own = [found[source.name, task] for task in args.task]
-        spread = "  ".join(
-            f"{task} {np.mean(v):.4f} ± {np.std(v, ddof=1):.4f}" for task, v in zip(args.task, own, strict=True)
-        )
+        spread = "  ".join(f"{task} {shown(values)}" for task, values in zip(args.task, own, strict=True))
         print(f"{source.name:>8}  {spread}  mean {np.mean(own):.4f}")
+
+
+def shown(values: list[float]) -> str:
+    """Mean and standard deviation over the seeds."""
+    return f"{np.mean(values):.4f}" + (f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else "")
 
 
 def main() -> None:

@@ -233,7 +233,9 @@ class BERTForPretraining(BERT):
     def behind(self) -> None:
         self.masked = MaskedWords(self.dim, vocab_size=self.vocab_size, eps=self.embeddings.norm.eps)
 
-    def forward(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None
+    ) -> Tensor:
         """tokens int64 [N, T], positions int64 [N, M] in them -> scores [N, M, vocab_size]."""
         h = self.hidden(tokens, positions, segments)
         return pdl.matmul(h, pdl.swapaxes(self.embeddings.words.weight, 0, 1)) + self.masked.bias
