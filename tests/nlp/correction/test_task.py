@@ -32,7 +32,7 @@ def recipe(folder: Path, kind: str = "RNNCorrector", **changes: Any) -> dict[str
     for split in ("train", "val", "test"):
         CorrectionFile.stand_in(folder, {"path": f"{split}.tsv"})
     net: dict[str, Any] = {"dim": 24, "hidden": 32, "dropout": 0.0}
-    net |= {"layers": 2, "heads": 2, "max_length": 128} if kind == "BERTCorrector" else {}
+    net |= {"layers": 2, "heads": 2, "max_length": 128} if kind == "BERTCorrector" else {"ngrams": 2, "buckets": 997}
     tree: dict[str, Any] = {
         "task": {"_target_": "pdl_nlp.Correction", "mistakes": 3, "max_length": 128},
         "model": {"_target_": f"pdl_nlp.{kind}", **net},
@@ -123,7 +123,11 @@ def test_the_report_has_counts_and_mistakes(run: Path) -> None:
 def test_padding_changes_nothing_and_every_weight_learns(kind: str) -> None:
     pdl.seed(0)
     small: dict[str, Any] = {"dim": 8, "hidden": 6, "dropout": 0.0}
-    model = RNNCorrector(30, **small) if kind == "RNNCorrector" else BERTCorrector(30, layers=1, heads=2, **small)
+    model = (
+        RNNCorrector(30, **small, ngrams=3, buckets=97)
+        if kind == "RNNCorrector"
+        else BERTCorrector(30, layers=1, heads=2, **small)
+    )
     tokens = np.array([[3, 4, 5, 6, 7], [8, 9, 0, 0, 0]])
     whole = [each.detach().numpy() for each in model.eval()(pdl.as_tensor(tokens))]
     wider = [each.detach().numpy() for each in model(pdl.as_tensor(np.pad(tokens, ((0, 0), (0, 4)))))]
