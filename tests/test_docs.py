@@ -88,6 +88,11 @@ def _write_texts(place: Path) -> None:
     standin.write_file(place, {"path": "pairs.tsv", "pair": "pair"})
     standin.write_tagged(place, {"path": "names.conll"})
     standin.write_questions(place, {"path": "questions.json"})
+    standin.write_mistakes(place, {"path": "mistakes.tsv"})
+    texts = [text for text, _ in standin.draw("alike", 240)]
+    others = [" ".join(text.split()[1:]) if i % 2 else texts[i - 1] for i, text in enumerate(texts)]
+    rows = [f"{text}\t{other}\t{i % 2}" for i, (text, other) in enumerate(zip(texts, others, strict=True))]
+    standin.write(place / "alike.tsv", ["text\tpair\tscore", *rows])
 
 
 def _write_objects(place: Path) -> None:

@@ -218,6 +218,8 @@ def test_limits_and_kinds(dtype: Any) -> None:
 def test_astype(data: st.DataObject, a: Any, b: Any, copy: bool) -> None:
     whole = {} if a.kind == "b" else {"min_value": 0, "max_value": 100} if a.kind in "iuf" else {"max_magnitude": 100}
     values = data.draw(arrays(a, **whole, **({"allow_nan": False} if a.kind in "fc" else {})))
+    for part in (values.real, values.imag) if a.kind == "c" else (values,) if a.kind == "f" else ():
+        part[np.abs(part) < np.finfo(np.float32).smallest_normal] = 0  # kernels flush them
     x = pdl.asarray(values)
     found = pdl.astype(x, b, copy=copy, device=x.device)
     same(found, (values.real if a.kind == "c" and b.kind != "c" else values).astype(b))
