@@ -125,7 +125,7 @@ def _of_bundle(source: str) -> tuple[Word2Vec, list[str], Letters | None]:
     from pdl.config import build
     from pdl.hub.states import read_state
     from pdl.runtime.bundle import read as read_bundle
-    from pdl_nlp.models.word2vec import Word2Vec
+    from pdl_nlp.models.word2vec import FastText, Word2Vec
 
     bundle, section = read_bundle(checkpoints.bundle_at(source)), checkpoints.model_of(source)
     net: Any = build({**section})
@@ -133,8 +133,9 @@ def _of_bundle(source: str) -> tuple[Word2Vec, list[str], Letters | None]:
         what = f"task.vectors={source}: {type(net).__name__} gives words no vectors"
         raise ConfigError(f"{what}; a run of pdl_nlp.WordVectors does, or a file ({', '.join(FORMS)})")
     held = read_state(source).arrays
-    for name, table in (("words.weight", net.words), *((("grams.weight", net.grams),) if net.letters else ())):
-        table.weight.data[:] = held[name]
+    net.words.weight.data[:] = held["words.weight"]
+    if isinstance(net, FastText):
+        net.grams.weight.data[:] = held["grams.weight"]
     letters = None
     if net.letters:
         (step,) = bundle.pipeline["pre"]["letters"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pdl.data.checks import Progress
 from pdl.data.faults import DataFault, Fault
 from pdl.train import Recipe
-from pdl_nlp.fitting import KINDS, counted
+from pdl_nlp.fitting import KINDS, Kind, counted
 from pdl_nlp.word_vectors.loader import texts_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def check(task: WordVectors, recipe: Recipe, progress: Progress | None = None) -
         except DataFault as error:
             faults.append(error.fault)
             continue
-        kind = task.kind if task.kind in KINDS else "words"
+        kind: Kind = task.kind if task.kind in KINDS else "words"
         counts = counted(texts, kind, lower=task.lower)
         if progress is not None:
             progress(split, len(texts), len(texts))
