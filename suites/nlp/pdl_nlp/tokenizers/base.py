@@ -151,8 +151,9 @@ class Tokenizer:
             offsets.append(own.offsets + np.int32(place))
             words.append(own.words + np.int32(word))
             place, word = place + len(piece), int(words[-1].max(initial=word - 1)) + 1
-        joint = [np.concatenate(each) for each in (ids, offsets, words)]
-        return self._framed(Encodings(*joint, np.array([0, len(joint[0])])), False, max_length)
+        starts = np.array([0, sum(map(len, ids))])
+        joint = Encodings(np.concatenate(ids), np.concatenate(offsets), np.concatenate(words), starts)
+        return self._framed(joint, False, max_length)
 
     def _framed(self, made: Encodings, is_pair: bool, max_length: int | None) -> tuple[Encoding, Array]:
         """The tokens of one text or two with the special ones around them, and the segment of each."""
