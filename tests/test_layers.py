@@ -17,10 +17,10 @@ SUITES = Path(__file__).parents[1] / "suites"
 #: the packages and files of pdl from the ground up: one imports only what stands before it
 LAYERS = [
     "version", "habits", "names", "lazy", "errors", "hints", "files", "dims", "dtype", "exchange", "inspection",
-    "random", "kernels", "threads", "limits", "vocabulary", "hashing", "compressed", "ranking", "packages",
-    "suites", "watch", "machine", "tensor", "autograd", "ops", "linalg", "fft", "program", "nn", "optim", "jit",
-    "onnx", "runtime", "report", "data", "checkpoint", "config", "hub", "export", "train", "workflow", "testing", "cli",
-    "__main__",
+    "random", "kernels", "threads", "limits", "decoder_state", "vocabulary", "hashing", "compressed", "ranking",
+    "packages", "suites", "watch", "machine", "tensor", "autograd", "ops", "linalg", "fft", "program", "nn", "optim",
+    "jit", "onnx", "runtime", "report", "data", "checkpoint", "config", "hub", "export", "train", "workflow",
+    "testing", "cli", "__main__",
 ]  # fmt: skip
 LEVEL = {name: level for level, name in enumerate(LAYERS)}
 #: the template of a suite is a suite: it imports from any layer

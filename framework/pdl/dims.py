@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -152,6 +152,17 @@ def minimum(a: int, b: int) -> int:
 def least(value: int) -> int | None:
     """A number that a size is never below; None where none was found."""
     return _least(expression_of(value))
+
+
+def examples(sizes: Iterable[int]) -> dict[str, int]:
+    """The example of each name in some sizes: those that stand alone first, then factors beside them, as in n b."""
+    found: dict[str, int] = {}
+    waiting = [n for n in sizes if isinstance(n, Dim)]
+    found |= {n.text: int(n) for n in waiting if n.text in n.names}
+    for n in waiting:
+        for name in n.names - found.keys():
+            found[name] = int(n) // max(1, n.at({**dict.fromkeys(n.names, 1), **found}))
+    return found
 
 
 def symbolic(value: Any) -> bool:

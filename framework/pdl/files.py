@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 MOST = 1 << 30
 """Bytes of a file that is read as a whole, unless its reader says less."""
@@ -36,6 +36,13 @@ DAMAGED = (
 )  # fmt: skip
 """What readers of archives and of packed files raise for those that are damaged, encrypted or packed another way."""
 
+PACKED = (".gz", ".bz2", ".xz")
+"""Ends of the names of packed files, which are read as what is in them."""
+
+MEMORY = 192 << 20
+"""Bytes that the window of an .xz file may take: `xz -9` takes 64 MiB, and a file may ask for gigabytes."""
+
+_BLOCK, _MAGIC = 1 << 16, b"\xfd7zXZ\0"
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _KINDS = {
     stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
@@ -107,11 +114,44 @@ def read_plain(path: str | Path, most: int | None = None) -> bytes:
 
 
 def unpacked(file: BinaryIO, path: str | Path) -> BinaryIO:
-    """An open file, read through the unpacker that the ending of its name (.gz, .bz2, .xz) asks for."""
-    ending = Path(path).suffix
+    """An open file, read through the unpacker that the ending of its name (`PACKED`) asks for."""
+    ending = Path(path).suffix.lower()
     if ending == ".gz":
         return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
-    return bz2.BZ2File(file) if ending == ".bz2" else lzma.LZMAFile(file) if ending == ".xz" else file  # type: ignore[return-value]
+    if ending == ".bz2":
+        return bz2.BZ2File(file)  # type: ignore[return-value]
+    return io.BufferedReader(_Xz(file), _BLOCK) if ending == ".xz" else file
+
+
+def plain_name(path: str | Path) -> str:
+    """A path without the ending that says how its file is packed."""
+    name = str(path)
+    return name[: -len(Path(name).suffix)] if Path(name).suffix.lower() in PACKED else name
+
+
+class _Xz(io.RawIOBase):
+    """What is in an .xz file: `lzma.LZMAFile`, which takes no limit of memory, with one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.decoder = file, lzma.LZMADecompressor(memlimit=MEMORY)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        found = b""
+        while not found:
+            given = b""
+            if self.decoder.eof:  # another stream may follow
+                given = self.decoder.unused_data + self.file.read(_BLOCK)
+                if not given.startswith(_MAGIC):
+                    return 0
+                self.decoder = lzma.LZMADecompressor(memlimit=MEMORY)
+            elif self.decoder.needs_input and not (given := self.file.read(_BLOCK)):
+                raise EOFError("it ends before its end mark")
+            found = self.decoder.decompress(given, len(target))
+        target[: len(found)] = found
+        return len(found)
 
 
 def map_file(path: str | Path) -> memoryview:

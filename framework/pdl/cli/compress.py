@@ -21,7 +21,9 @@ WORST = 5
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
     data: Overrides = None,
-    to: Annotated[str, typer.Option("--to", help="int8: weights and activations in bytes.")] = "int8",
+    to: Annotated[
+        str, typer.Option("--to", help="int8: weights and activations in bytes; w8, w4: weights alone.")
+    ] = "int8",
     images: Annotated[
         Path | None, typer.Option("--images", metavar="FOLDER", help="Find ranges with these pictures.")
     ] = None,
@@ -34,17 +36,21 @@ def command(
     onnx: Annotated[
         Path | None, typer.Option("--onnx", metavar="FILE", help="Also write ONNX, with QuantizeLinear ops.")
     ] = None,
+    group: Annotated[
+        int, typer.Option("--group", min=8, help="Inputs that share a scale (w8, w4), a multiple of 8.")
+    ] = 64,
     json: Json = False,
 ) -> None:
     """Write a smaller, faster bundle of a trained run, and show what it costs: metrics, size, latency, noise.
 
-    Nothing is trained: ranges of activations come from validation data, weights are rounded per output channel.
+    Nothing is trained: ranges of activations come from validation data, weights are rounded per output channel. With
+    w8 and w4 the weights of large matrices are rounded alone: nets that write token by token read less memory.
     """
     from pdl.workflow.compression import compress
 
     made = compress(
         run, out, to=to, overrides=data or [], images=images, samples=samples, split=split, method=method, keep=keep,
-        weights=weights, onnx=onnx,
+        weights=weights, onnx=onnx, group=group,
     )  # fmt: skip
     style.json(made.to_dict()) if json else _show(made)
 
@@ -58,16 +64,17 @@ def _show(made: Compressed) -> None:
     kb = made.size
     rows.append(("size", f"{kb.before / 1e3:,.1f} kB", f"{kb.after / 1e3:,.1f} kB", f"{1 / kb.ratio:.2f} of it"))
     rows += [(p.name, f"{p.before:.3f} ms", f"{p.after:.3f} ms", f"{p.ratio:.2f} times as fast") for p in made.latency]
-    style.table(["", "fp32", "int8", ""], rows, title=f"measured on {made.split}")
+    style.table(["", "fp32", made.to, ""], rows, title=f"measured on {made.split}")
     style.out("")
-    style.table(["noisiest activations", "dB"], [(e.name, f"{e.noise:.1f}") for e in made.errors[:WORST]])
-    style.out("")
+    if made.errors:
+        style.table(["noisiest activations", "dB"], [(e.name, f"{e.noise:.1f}") for e in made.errors[:WORST]])
+        style.out("")
     on_bytes, products = made.products
     style.pairs(
         [
             ("bundle", str(made.path)),
-            ("on bytes", f"{on_bytes} of {products} products"),
-            ("ranges", f"{made.method}, {made.samples} samples"),
+            (f"in {made.to}" if made.to != "int8" else "on bytes", f"{on_bytes} of {products} products"),
+            ("ranges", f"{made.method}, {made.samples} samples" if made.samples else made.method),
         ]
     )
     for line in made.notes:

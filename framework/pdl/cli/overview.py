@@ -11,6 +11,7 @@ COMMANDS = {
     "train": "Train a recipe; writes a run folder.",
     "eval": "Measure a trained run, or its bundle, on a split.",
     "predict": "Use a trained run or a bundle on files, folders or standard input.",
+    "chat": "Talk with a model that writes text, or finds the best of other texts.",
     "export": "Write a trained run to one file: a bundle, or ONNX.",
     "import": "Make a bundle of an ONNX model.",
     "bench": "Measure how fast a bundle runs.",

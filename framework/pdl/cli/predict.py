@@ -53,6 +53,10 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write the answers to a file *.csv or *.tsv.")
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with --out FILE where the same command was interrupted (FILE.partial)."),
+    ] = False,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="DIR", help="Draw the answers into this folder.")
     ] = None,
@@ -67,7 +71,7 @@ def command(
     """Use a trained run, a bundle, or a pretrained model by name, on new data. All know how their inputs are prepared.
 
     What an input is depends on the model, and so do the options that give one: behind RUN, --help shows them. Files of
-    many inputs are *.csv, *.tsv, *.txt, these with .gz, and - for standard input.
+    many inputs are *.csv, *.tsv, *.txt, these with .gz, .bz2 or .xz, and - for standard input.
 
     A bundle runs in pdl's runtime, without any training code. A name is fetched when it is first used, and then never
     again.
@@ -76,27 +80,58 @@ def command(
         if help:
             return style.out(context.get_help())
         raise UsageError("which model? write it first: pdl predict RUN ...")
-    from pdl.runtime.predict import pipeline_of, write_answers
-    from pdl.workflow.prediction import open_model, parse_options, predict_words
+    from pdl.runtime.journal import Journal
+    from pdl.runtime.predict import pipeline_of, separator_of, write_answers
+    from pdl.runtime.steps.writing import STREAM
+    from pdl.workflow.prediction import open_model, parse_options, predict_words, stream_words
 
     predictor = open_model(model, timeout=timeout, max_memory=max_memory)
     pipeline = pipeline_of(predictor)
     if help:
         return style.out(f"{context.get_help()}\n\n{_inputs(model, pipeline)}")
     words, values = parse_options(pipeline, arguments or ())
-    files: list[tuple[Path, Any]] = [] if out is None else [(out, partial(write_answers, name=pipeline.input.takes))]
+    journal = None
+    if resume and (out is None or save is not None):
+        raise UsageError("--resume goes on with a file of answers: give --out FILE, without --save")
+    if out is not None and (resume or pipeline.writes is not None):  # what writes takes long
+        separator_of(out)
+        given = {"topk": topk, "score": score, "tiles": tiles}
+        journal = Journal(out, _identity(model, words, values, given), resume=resume)
+        if journal.done:
+            style.note(f"{journal.done:,} inputs are answered in {journal.path}; going on behind them")
+    write = partial(write_answers, name=pipeline.input.takes, journal=journal)
+    files: list[tuple[Path, Any]] = [] if out is None else [(out, write)]
     files += [(Path(path), each.write) for each in pipeline.writers for path in values.pop(each.option, ())]
     if len(files) + json > 1:
         raise UsageError("answers are printed as --json or written to one file; choose one")
     if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads standard input: pdl predict RUN - < FILE")
+    if values.pop(STREAM.name, None):
+        if files or json or save:
+            raise UsageError("--stream prints the text; leave out --out, --json and --save")
+        return _stream(stream_words(predictor, words, values))
     options: dict[str, Any] = {"topk": topk, "score": score, "tiles": tiles, "batch_size": batch_size}
-    answers = predict_words(predictor, words, values, **options, strict=strict, timeout=timeout)
+    done = 0 if journal is None else journal.done
+    answers = predict_words(predictor, words, values, **options, strict=strict, skip=done, timeout=timeout)
     with ExitStack() as stack:
         found = _with_drawings(_interruptible(answers, words), save, stack)
         if files:
             return _write(*files[0], (each for each, _ in found), pipeline.input)
         return _print(_noted(found, pipeline.input), json)
+
+
+def _identity(model: str, words: list[str], values: dict[str, list[str]], options: dict[str, Any]) -> dict[str, Any]:
+    """What says that two commands give the same answers: model, inputs (files with their sizes) and options."""
+    sizes = {word: Path(word).stat().st_size for word in (model, *words) if Path(word).is_file()}
+    return {"model": model, "inputs": words, "sizes": sizes, "values": values, "options": options}
+
+
+def _stream(found: Iterator[Iterator[str]]) -> None:
+    """Texts as they are written, each on lines of its own."""
+    for pieces in found:
+        for piece in pieces:
+            style.piece(piece)
+        style.out("")
 
 
 def _print(found: Iterator[tuple[Any, str | None]], json: bool) -> None:
@@ -130,8 +165,9 @@ def _inputs(model: str, pipeline: Any) -> str:
     from pdl.workflow.prediction import options_of
 
     flags = options_of(pipeline)
-    width = max((len(f"{flag.name} {flag.metavar}") for flag in flags), default=0)
-    lines = [f"  {f'{flag.name} {flag.metavar}':<{width}}  {flag.help}" for flag in flags]
+    names = [f"{flag.name} {flag.metavar}".rstrip() for flag in flags]
+    width = max(map(len, names), default=0)
+    lines = [f"  {name:<{width}}  {flag.help}" for name, flag in zip(names, flags, strict=True)]
     ranks = "It ranks, so --topk limits its answers." if pipeline.ranks else "It does not rank: leave --topk out."
     return "\n".join([f"Inputs of {model}: {pipeline.input.about or pipeline.input.takes}", *lines, ranks])
 

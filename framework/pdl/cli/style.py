@@ -35,6 +35,12 @@ def out(text: str) -> None:
     _write(sys.stdout, text)
 
 
+def piece(text: str) -> None:
+    """A part of a line of result, at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def error(text: str) -> None:
     """What went wrong, on standard error: lines that begin with a place (`file:12: ...`) stay so, for editors."""
     _write(sys.stderr, text)

@@ -20,7 +20,8 @@ EXAMPLE = (
 def command(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(sorted(kinds()))}.")],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILES...", help="Texts: a text a line, or *.csv, *.tsv, *.jsonl; also .gz.")
+        list[Path],
+        typer.Argument(metavar="FILES...", help="Texts: a text a line, or *.csv, *.tsv, *.jsonl; also .gz, .bz2, .xz."),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write into.")],
     size: Annotated[int, typer.Option("--size", metavar="N", help="Tokens, at most.")] = 30000,

@@ -69,6 +69,7 @@ COMMON = {
     "dim_feedforward": "size of the hidden layer between the attention layers",
     "activation": "function between the layers",
     "norm_first": "whether norms stand before attention and feed-forward layers, and not after them",
+    "rotary": "the base of rotary positions, by which queries and keys turn (10000 in most nets); by default none",
     "negative_slope": "slope for negative numbers",
     "num_parameters": "1: one slope for all; or the number of channels: one for each",
     "approximate": "tanh: by Hendrycks and Gimpel's formula with tanh; none: exactly",

@@ -5,7 +5,8 @@ The check runs on real samples, in float32, one by one and together:
 - the pipeline of the bundle gives the arrays that training's gives, exactly or as near as the input step allows: of an
   image within one of 256 grey levels;
 - on the same arrays the outputs differ by at most 1e-5 of the larger of 1 and the largest output;
-- the answers are the same, as the last step of an output compares them (`PostStep.agrees`).
+- the answers are the same, as the last step of an output compares them (`PostStep.agrees`); of nets that write token
+  by token these are words, and outputs are what is computed of the sources, and the scores of every step on the way.
 
 A bundle that fails any of these is not written.
 
@@ -28,11 +29,14 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import CheckError, UsageError
+from pdl.export.decoder import Traced, trace_decoder
 from pdl.export.deployment import Deployment
 from pdl.export.symbolic import trace_symbolic
 from pdl.files import write_atomic
+from pdl.nn.decoder import Decoder
 from pdl.program import Program
 from pdl.runtime import bundle
+from pdl.runtime.decoding import stored
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, of_bundle
@@ -85,19 +89,31 @@ def write(
 
     store   "bf16" or "fp16" keep weights in half the bytes; see the module
     """
-    program, notes = trace_symbolic(deployment.module, deployment.inputs)
+    program, notes = traced(deployment)
     data = to_bytes(program, deployment, name=name, metrics=metrics, config=config)
-    comparison, stored = compare(of_bundle(bundle.read(data)), deployment), None
+    comparison, kept = compare(of_bundle(bundle.read(data)), deployment), None
     if store != "fp32":
         data = to_bytes(program, deployment, name=name, metrics=metrics, config=config, store=store)
-        stored = compare_stored(of_bundle(bundle.read(data)), deployment, store)
+        kept = compare_stored(of_bundle(bundle.read(data)), deployment, store)
     target = Path(path)
     write_atomic(target, data)
-    return Written(target, len(data), program, comparison, notes, stored)
+    main = program.step if isinstance(program, Traced) else program
+    return Written(target, len(data), main, comparison, notes, kept)
+
+
+def traced(deployment: Deployment) -> tuple[Program | Traced, list[str]]:
+    """The program of a deployment, or the two of a decoder, and a line for every size that had to be fixed."""
+    if deployment.writing is None:
+        return trace_symbolic(deployment.module, deployment.inputs)
+    if not isinstance(deployment.module, Decoder):
+        raise UsageError(f"{type(deployment.module).__name__} is no pdl.nn.Decoder, so it cannot write token by token")
+    own = {name: spec for name, spec in deployment.inputs.items() if name != deployment.writing.prompt}
+    made = trace_decoder(deployment.module, own)
+    return made, made.notes
 
 
 def to_bytes(
-    program: Program,
+    program: Program | Traced,
     deployment: Deployment,
     *,
     name: str = "model",
@@ -106,7 +122,12 @@ def to_bytes(
     store: Store = "fp32",
 ) -> bytes:
     """The bundle, unchecked."""
-    content, arrays = content_of(program, list(deployment.inputs), list(deployment.outputs))
+    if isinstance(program, Traced):
+        assert deployment.writing is not None
+        parts = (program.encode, program.step, program.kinds, deployment.writing)
+        content, arrays = stored.content_of(*parts, list(deployment.inputs))
+    else:
+        content, arrays = content_of(program, list(deployment.inputs), list(deployment.outputs))
     if store != "fp32":
         arrays = halved(arrays, store)
     return bundle.pack(
@@ -174,6 +195,8 @@ def compare(session: Session, deployment: Deployment, tolerance: float = TOLERAN
         for group in [*([i] for i in members), members] if len(members) > 1 else [members]:
             samples = [wanted[i] for i in group]
             arrays = _collated(session, samples)
+            if deployment.writing is not None:
+                worst = max(worst, _step_difference(session, deployment, arrays))
             ours, theirs = session.run(arrays), deployment.run(arrays)
             if session.pipeline is None or not session.pipeline.unordered:
                 worst = max(worst, _difference(ours, theirs))
@@ -251,6 +274,16 @@ def answers_agree(
     """Whether the answers for a sample are the same, made of outputs that differ by `tolerance` of the largest."""
     largest = max((float(np.nanmax(np.abs(y.astype(np.float64)), initial=0.0)) for y in theirs.values()), default=0.0)
     return pipeline.agree(ours, theirs, sample, 2 * tolerance * max(1.0, largest))
+
+
+def _step_difference(session: Session, deployment: Deployment, arrays: Mapping[str, Array]) -> float:
+    """`_difference` of what a decoder computes of its sources, and of the scores of every step of the model's own
+    answers."""
+    writers = session.engine, deployment.writer
+    given = [arrays[name] for name in deployment.inputs]
+    tokens = deployment.run(arrays)["tokens"][:, 0]
+    made = [writer.replay(given, tokens) for writer in writers]  # type: ignore[attr-defined]
+    return max(_difference({"": a}, {"": b}) for a, b in zip(*made, strict=True))
 
 
 def _check_answers(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from pdl.dtype import Array
+from pdl.export.decoder import Eager
 from pdl.nn import Module
+from pdl.nn.decoder import Decoder
 from pdl.nn.module import evaluating
 from pdl.ops.base import Spec
+from pdl.runtime.decoding.options import OUTPUTS, Options, Writing
+from pdl.runtime.decoding.searching import Token
+from pdl.runtime.decoding.writer import Writer
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.steps import Resources
 from pdl.tensor import as_tensor
@@ -24,6 +29,8 @@ class Deployment:
 
     module     the function that is traced, in evaluation mode
     net        the net that is trained, where `module` is a function around it whose outputs the task's metrics take
+    writing    of a `pdl.nn.Decoder`, which writes token by token: how it is asked. `inputs` are then those of its
+               `encode`, and the prompt if there is one; `outputs` are "tokens", "scores" and "ended"
     inputs     name -> shape and dtype of each of its arguments; sizes that may change are `pdl.dims.Dim` symbols
     outputs    names of what it returns
     pre, post  steps of `pdl.runtime.steps`, as plain values, for one input and for outputs: {"image": [{"step": ...}]}
@@ -56,6 +63,7 @@ class Deployment:
     constants: Mapping[str, Any] = field(default_factory=dict)
     memory: Mapping[str, Any] = field(default_factory=dict)
     net: Module | None = None
+    writing: Writing | None = None
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
@@ -70,8 +78,27 @@ class Deployment:
         assert self.pipeline is not None, "a deployment has steps for its inputs, or says how they are prepared"
         return self.pipeline.prepare(sample)
 
+    @property
+    def writer(self) -> Writer:
+        """What writes, of a decoder: its net, step by step."""
+        writes = None if self.pipeline is None else self.pipeline.writes
+        assert self.writing is not None
+        assert isinstance(self.module, Decoder), "a deployment with `writing` has a pdl.nn.Decoder for its module"
+        return Writer(Eager(self.module), self.writing, list(self.inputs), None if writes is None else writes.text)
+
+    def with_options(self, options: Options) -> Deployment:
+        """The same, where a decoder searches with other options."""
+        assert self.writing is not None
+        return replace(self, writing=replace(self.writing, options=options))
+
+    def stream_tokens(self, inputs: Mapping[str, Array]) -> Iterator[Token]:
+        """Tokens for a batch of inputs by name, as a decoder writes them."""
+        return self.writer.stream([inputs[name] for name in self.inputs])
+
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the module by name, for a batch of inputs by name, in evaluation mode."""
+        if self.writing is not None:
+            return dict(zip(OUTPUTS, self.writer([inputs[name] for name in self.inputs]), strict=True))
         with evaluating(self.module):
             made = self.module(*[as_tensor(inputs[name]) for name in self.inputs])
         tensors = made if isinstance(made, tuple | list) else (made,)

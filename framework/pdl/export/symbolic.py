@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pdl.autograd.anomaly import PACKAGE
-from pdl.dims import Dim
+from pdl.dims import Dim, examples
 from pdl.errors import PdlError, TraceError
 from pdl.nn.module import evaluating
 from pdl.ops.base import Spec
@@ -29,7 +29,7 @@ def trace_symbolic(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, li
 
 
 def _trace(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, list[str]]:
-    symbols = {n.text: int(n) for n in _sizes(inputs) if n.text in n.names}
+    symbols = examples(_sizes(inputs))
     kept: list[str] = []
     notes: list[str] = []
     for name, size in symbols.items():
@@ -44,13 +44,11 @@ def _trace(module: Any, inputs: Mapping[str, Spec]) -> tuple[Program, list[str]]
 def _traced(module: Any, inputs: Mapping[str, Spec], sizes: Mapping[str, int], kept: Sequence[str]) -> Program:
     """The module's program with these sizes, those in `kept` symbolic and the others as in the example."""
 
-    examples = {n.text: int(n) for n in _sizes(inputs) if n.text in n.names}
+    known = {**examples(_sizes(inputs)), **sizes}
+    at = {name: Dim.symbol(name, n) if name in kept else n for name, n in known.items()}
 
     def size(n: int) -> int:
-        if not isinstance(n, Dim):
-            return n
-        at = {name: sizes.get(name, examples[name]) for name in n.names}
-        return Dim.parse(n.text, at) if n.names <= set(kept) else n.at(at)
+        return n.at(at) if isinstance(n, Dim) else n
 
     specs = [Spec(tuple(size(n) for n in spec.shape), spec.dtype) for spec in inputs.values()]
     program = trace(module, *specs, name=type(module).__name__)
@@ -68,7 +66,7 @@ def other_sizes(name: str, size: int) -> tuple[int, int, int]:
     return (1, 4, 2 * size) if name == "n" else (size + 37, 3 * size // 2 + 2, 2 * size)
 
 
-def _objection(module: Any, inputs: Mapping[str, Spec], kept: list[str], examples: Mapping[str, int]) -> str | None:
+def _objection(module: Any, inputs: Mapping[str, Spec], kept: list[str], symbols: Mapping[str, int]) -> str | None:
     """Why the axes in `kept` cannot all be symbolic; None where they can."""
     try:
         program = _traced(module, inputs, {}, kept)
@@ -79,7 +77,7 @@ def _objection(module: Any, inputs: Mapping[str, Spec], kept: list[str], example
     worked = 0
     refused = ""
     for turn in range(3):
-        sizes = {name: other_sizes(name, examples[name])[turn] for name in kept}
+        sizes = {name: other_sizes(name, symbols[name])[turn] for name in kept}
         fresh, at = _attempt(lambda sizes=sizes: _traced(module, inputs, sizes, ()))  # type: ignore[misc]
         special, off = _attempt(lambda sizes=sizes: specialise(program, sizes))  # type: ignore[misc]
         if fresh is None or special is None:

@@ -30,6 +30,7 @@ from pdl.nn.activation import (
 from pdl.nn.attention import MultiHeadAttention, TransformerEncoder, TransformerEncoderLayer
 from pdl.nn.container import ModuleDict, ModuleList, Sequential
 from pdl.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from pdl.nn.decoder import Carried, Decoder, KeyValues
 from pdl.nn.dropout import ChannelDropout, Dropout, DropPath
 from pdl.nn.embedding import Embedding, EmbeddingBag
 from pdl.nn.foreign import from_torch, to_torch
@@ -103,6 +104,7 @@ __all__ = [
     "Embedding", "EmbeddingBag",
     "RNN", "GRU", "LSTM",
     "MultiHeadAttention", "TransformerEncoderLayer", "TransformerEncoder",
+    "Decoder", "KeyValues", "Carried",
     "Upsample", "PixelShuffle", "PixelUnshuffle",
     "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss",
     "KLDivLoss", "FocalLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "HingeEmbeddingLoss", "TripletMarginLoss",

@@ -19,6 +19,7 @@ from pdl.tensor import Tensor
 
 Width = Annotated[int, Range(1)]
 Rate = Annotated[float, Range(0, below=1)]
+Base = Annotated[float, Range(above=1)]
 
 
 class MultiHeadAttention(Module):
@@ -27,7 +28,8 @@ class MultiHeadAttention(Module):
 
     One matrix, in_proj_weight [embed_dim, 3 embed_dim], projects all three; where `kdim` or `vdim` say that keys or
     values have another size, there are q_proj_weight, k_proj_weight and v_proj_weight. Initial values: Xavier uniform
-    for the projections, biases 0.
+    for the projections, biases 0. With `rotary`, a base, queries and keys turn by their positions 0, 1, ... (see
+    `pdl.rotary`), so that scores depend on distances.
     """
 
     shown = ("embed_dim", "num_heads")
@@ -41,10 +43,16 @@ class MultiHeadAttention(Module):
         bias: bool = True,
         kdim: Width | None = None,
         vdim: Width | None = None,
+        rotary: Base | None = None,
     ) -> None:
         if embed_dim % num_heads:
             raise ShapeError(f"{type(self).__name__}: num_heads={num_heads} must divide embed_dim={embed_dim}")
-        self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
+        if rotary is not None and embed_dim // num_heads % 2:
+            raise ShapeError(
+                f"{type(self).__name__}: heads of {embed_dim // num_heads} numbers; rotary positions need an even "
+                "number"
+            )
+        self.embed_dim, self.num_heads, self.dropout, self.rotary = embed_dim, num_heads, dropout, rotary
         if kdim in (None, embed_dim) and vdim in (None, embed_dim):
             self.in_proj_weight: Parameter | None = Parameter(ops.zeros((embed_dim, 3 * embed_dim)))
         else:
@@ -89,7 +97,8 @@ class MultiHeadAttention(Module):
     def _project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         """What attention takes: [N, L, 3 embed_dim] where one product makes it, else q, k and v apart."""
         if q is k and k is v and self.in_proj_weight is not None:
-            return (ops.linear(q, self.in_proj_weight, self.in_proj_bias),)
+            three = ops.linear(q, self.in_proj_weight, self.in_proj_bias)
+            return (self._turned(three, 2 * self.num_heads),)
         size, shift = self.embed_dim, self.in_proj_bias
         weights: Sequence[Tensor]
         if self.in_proj_weight is not None:
@@ -97,12 +106,19 @@ class MultiHeadAttention(Module):
         else:
             weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
         shifts = (None,) * 3 if shift is None else ops.split(shift, size)
-        return tuple(ops.linear(x, w, b) for x, w, b in zip((q, k, v), weights, shifts, strict=True))
+        q, k, v = (ops.linear(x, w, b) for x, w, b in zip((q, k, v), weights, shifts, strict=True))
+        return self._turned(q, self.num_heads), self._turned(k, self.num_heads), v
+
+    def _turned(self, x: Tensor, heads: int) -> Tensor:
+        """The first `heads` of x turned by their positions."""
+        if self.rotary is None:
+            return x
+        return ops.rotary(x, heads=heads, size=self.embed_dim // self.num_heads, base=self.rotary)
 
 
 class TransformerEncoderLayer(Module):
     """Self-attention, then two linear layers, each with dropout, a residual and a layer norm (before it with
-    `norm_first`, else after the sum).
+    `norm_first`, else after the sum); `rotary` as in `MultiHeadAttention`.
     """
 
     shown = ("norm_first", "activation")
@@ -118,9 +134,10 @@ class TransformerEncoderLayer(Module):
         norm_first: bool = False,
         eps: Annotated[float, Range(0)] = 1e-5,
         bias: bool = True,
+        rotary: Base | None = None,
     ) -> None:
         self.activation, self.norm_first, self.dropout = activation, norm_first, dropout
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout=dropout, bias=bias)
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout=dropout, bias=bias, rotary=rotary)
         self.linear1, self.linear2 = (
             Linear(d_model, dim_feedforward, bias=bias),
             Linear(dim_feedforward, d_model, bias=bias),
@@ -154,6 +171,7 @@ class TransformerEncoder(Module):
         dropout: Rate = 0.1,
         activation: Literal["relu", "gelu"] = "relu",
         norm_first: bool = False,
+        rotary: Base | None = None,
     ) -> None:
         self.layers = ModuleList(
             TransformerEncoderLayer(
@@ -163,6 +181,7 @@ class TransformerEncoder(Module):
                 dropout=dropout,
                 activation=activation,
                 norm_first=norm_first,
+                rotary=rotary,
             )
             for _ in range(num_layers)
         )

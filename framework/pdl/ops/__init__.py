@@ -9,12 +9,13 @@ from types import FunctionType as _FunctionType
 from types import ModuleType as _ModuleType
 
 from pdl.habits import missing_from as _missing_from
-from pdl.ops import chain, epilogue, fourier, inference, methods, packed  # noqa: F401 - ops of programs and pdl.fft
+from pdl.ops import chain, epilogue, fourier, inference, methods, nbits, packed  # noqa: F401 - ops of programs and pdl.fft
 from pdl.ops.activation import *
 from pdl.ops.attention import *
 from pdl.ops.batchnorm import *
 from pdl.ops.boxes import *
 from pdl.ops.broadcast import *
+from pdl.ops.cached import *
 from pdl.ops.cast import *
 from pdl.ops.classifier import *
 from pdl.ops.conv import *
@@ -48,6 +49,7 @@ from pdl.ops.reduce import *
 from pdl.ops.regions import *
 from pdl.ops.resize import *
 from pdl.ops.rnn import *
+from pdl.ops.rotary import *
 from pdl.ops.running import *
 from pdl.ops.segment import *
 from pdl.ops.shape import *

@@ -72,8 +72,11 @@ class Op:
     differentiable: ClassVar[bool] = True
     stateful: ClassVar[bool] = False  # two runs on the same inputs may differ: it draws random numbers
     recorded: ClassVar[bool] = False  # neither traces nor folding compute it beforehand, though its inputs be constants
+    of_shapes: ClassVar[bool] = False  # its values are decided by the shapes of its inputs, which folding needs alone
     effect: ClassVar[bool] = False  # it does something beside its outputs (a print): kept though nobody reads them
     inplace: ClassVar[bool] = False  # `cpu` may write its output over an input of the same shape and dtype
+    #: output -> the input of the same shape and dtype that `cpu` may write it over, of an op with several outputs
+    overwrites: ClassVar[dict[int, int]] = {}
     dynamic: ClassVar[bool] = False  # the shape of the output depends on values; such an op defines `run`
     native_bf16: ClassVar[bool] = False  # `cpu` itself takes bfloat16; otherwise it is computed in float32 and rounded
     #: `cpu` is kernel calls on its outs, its ins, and memory from `kernels.memory.empty` that such calls fill, nothing

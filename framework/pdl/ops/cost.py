@@ -40,6 +40,7 @@ MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     "ExpandDepthwise": lambda op, ins, outs: _size(ins[0]) * ins[3].shape[-1]
     + _size(outs[0]) * math.prod(ins[3].shape[:-1]),
     "PackedLinear": lambda op, ins, outs: _size(outs[0]) * op.features[0],
+    "LinearNBits": lambda op, ins, outs: _size(outs[0]) * op.features[0],
     "QConv": lambda op, ins, outs: _size(outs[0]) * math.prod(ins[1].shape[:-1]),
     "QConvPacked": lambda op, ins, outs: _size(outs[0]) * math.prod(op.kernel) * ins[0].shape[-1] // op.groups,
     "QLinear": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
@@ -54,6 +55,7 @@ MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     "Linear": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
     "Recurrent": lambda op, ins, outs: _size(ins[0]) * ins[3].shape[0],
     "RecurrentGrad": lambda op, ins, outs: 2 * _size(ins[3]) * ins[6].shape[0],
+    "CachedAttention": lambda op, ins, outs: ins[3].shape[1] * (_size(ins[0]) + _size(outs[0])),
     "ScaledDotProductAttention": lambda op, ins, outs: _attention(op, ins[0], ins[1], outs[0]),
     "ScaledDotProductAttentionGrad": lambda op, ins, outs: 2 * _attention(op, ins[3], ins[4], ins[1]),
 }

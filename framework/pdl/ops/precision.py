@@ -130,7 +130,8 @@ POLICY: dict[Rule | None, str] = {
         ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise
         Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad DistributionFocalLossGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes
-        TakeEnds TakeEndsGrad
+        TakeEnds TakeEndsGrad Rotate CachedAttention LinearNBits
+        Positions
         NormConvGrad PackedConv PackedLinear ExpandDepthwise QuantizeLinear DequantizeLinear
         QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",
 }

@@ -12,6 +12,7 @@ from pdl.optim.adaptive import Adadelta, Adagrad, RMSprop
 from pdl.optim.clip import clip_grad_norm_, clip_grad_value_, clip_scale, total_norm
 from pdl.optim.ema import EMA
 from pdl.optim.lamb import LAMB
+from pdl.optim.muon import Muon
 from pdl.optim.optimizer import Optimizer
 from pdl.optim.schedule import (
     Chain,
@@ -32,7 +33,7 @@ from pdl.optim.scheduler import Scheduler
 from pdl.optim.sgd import SGD
 
 __all__ = [
-    "Adadelta", "Adagrad", "Adam", "AdamW", "LAMB", "Optimizer", "RMSprop", "SGD",
+    "Adadelta", "Adagrad", "Adam", "AdamW", "LAMB", "Muon", "Optimizer", "RMSprop", "SGD",
     "Chain", "Constant", "Cosine", "CosineRestarts", "Exponential", "MultiStep", "OneCycle", "Polynomial",
     "ReduceOnPlateau", "Schedule", "Scheduler", "Sequential", "Step", "Warmup",
     "EMA", "clip_grad_norm_", "clip_grad_value_", "clip_scale", "total_norm",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -52,6 +52,8 @@ class Executable:
     native    tape or not: False makes every call from Python
     frozen    captured tensors keep their arrays for good, which is then not looked after
     arena     the block, uint8 [arena_bytes] and aligned to 64 bytes; by default one that pdl's allocator keeps
+    held      memory of the inputs that the plan leaves to the caller, which a run does not take; what overwrites one of
+              them is an output that lies there
     profile   called as ``profile(node, begin, end)`` (seconds of `time.perf_counter`) for every node, while it is set
     """
 
@@ -63,8 +65,10 @@ class Executable:
         native: bool = True,
         frozen: bool = False,
         arena: Array | None = None,
+        held: Mapping[Value, Array] | None = None,
     ) -> None:
         threads.check_environment()
+        self._held = dict(held or {})
         self.program = program
         self.plan = plan or plan_memory(program)
         self.profile: Profile | None = None
@@ -97,6 +101,11 @@ class Executable:
             _copy_all(outs, self._outputs)
 
     @property
+    def outputs(self) -> list[Array | None]:
+        """Where the outputs of every run lie."""
+        return self._outputs
+
+    @property
     def peak_bytes(self) -> int:
         """Memory of a run: the block, and the captured tensors."""
         return self.plan.arena_bytes + sum(v.nbytes for v in self.program.captures)
@@ -115,6 +124,7 @@ class Executable:
             assert value.tensor is not None
             arrays[value] = value.tensor._data
             self._bound.append((value.tensor, value.tensor._data))
+        self._taken = [v for v in self.program.inputs if v not in self.plan.held]
         for value in self.program.inputs:
             arrays[value] = self._window(value)
         self._tape = Tape()
@@ -125,7 +135,7 @@ class Executable:
                 self._steps.append(step)
         self._python = bool(self.python_nodes)
         self._calls = self._joined(self._steps)
-        self._inputs = [arrays[v] for v in self.program.inputs]
+        self._inputs = [arrays[v] for v in self._taken]
         self._outputs = [None if v is None else arrays[v] for v in self.program.outputs]
         self._effects = [(arrays[buffer], arrays[value]) for buffer, value in self.program.effects]
 
@@ -170,7 +180,9 @@ class Executable:
             self._bind()
 
     def _window(self, value: Value) -> Array:
-        """The value's bytes in the block."""
+        """The value's bytes in the block, or in memory of the caller's."""
+        if value in self.plan.held:
+            return self._held[self.plan.held[value]]
         at, spec = self.plan.owner[value].offset, value.spec
         return self._arena[at : at + value.nbytes].view(spec.dtype).reshape(spec.shape)
 
@@ -178,7 +190,7 @@ class Executable:
     def _load(self, arrays: tuple[Array, ...]) -> None:
         if len(arrays) != len(self._inputs):
             raise ShapeError(f"program {self.program.name!r} takes {len(self._inputs)} inputs, got {len(arrays)}")
-        for target, array, value in zip(self._inputs, arrays, self.program.inputs, strict=True):
+        for target, array, value in zip(self._inputs, arrays, self._taken, strict=True):
             if array.shape != target.shape or array.dtype != target.dtype:
                 raise ShapeError(
                     f"program {self.program.name!r}: input {value.name} is {array.dtype} {array.shape}; "

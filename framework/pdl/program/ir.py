@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, cast
 
-from pdl.dims import Dim
+from pdl.dims import Dim, examples
 from pdl.dtype import as_dtype
 from pdl.errors import UsageError
 from pdl.ops.base import Op, Spec
@@ -183,15 +183,7 @@ class Program:
 
     def sizes(self) -> dict[str, int]:
         """The symbolic sizes of the inputs, by name, with the example each was traced with."""
-        found = {
-            name: dim
-            for v in self.inputs
-            for dim in v.spec.shape
-            if isinstance(dim, Dim)
-            for name in dim.names
-            if dim.text == name
-        }
-        return {name: int(dim) for name, dim in found.items()}
+        return examples(n for v in self.inputs for n in v.spec.shape)
 
     # -- the serialised form -----------------------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ the lowest place that is free during its whole life (Pisarchyk & Lee, arXiv 2001
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,12 +37,14 @@ class Plan:
     owner         value -> its storage; captured values have none
     views         values that are windows on their node's first input
     arena_bytes   size of the block: the peak memory of a run, without captured tensors
+    held          values in memory of the caller's -> the input that this memory is given for
     """
 
     storages: list[Storage]
     owner: dict[Value, Storage]
     views: set[Value]
     arena_bytes: int
+    held: dict[Value, Value] = field(default_factory=dict)
 
     @property
     def unshared_bytes(self) -> int:
@@ -50,26 +52,46 @@ class Plan:
         return sum(s.nbytes for s in self.storages)
 
 
-def plan_memory(program: Program) -> Plan:
-    """Lifetimes, sharing in place, and offsets. MemoryLimitError where the block is over the limit of this thread."""
+def plan_memory(program: Program, held: Mapping[Value, bool] | None = None) -> Plan:
+    """Lifetimes, sharing in place, and offsets. MemoryLimitError where the block is over the limit of this thread.
+
+    held   inputs that stay in memory of the caller's, and of each whether an op may overwrite it (`Op.overwrites`): an
+           output of the program then lies where the input did
+    """
     check_memory(max((size_of(v.spec) for node in program.nodes for v in node.outputs), default=0))
     last = _last_reads(program)
     views = _find_views(program)
     owner: dict[Value, Storage] = {}
     storages: list[Storage] = []
+    held = held or {}
+    lies: dict[Value, Value] = {value: value for value in held}
 
     def new(value: Value, at: int) -> None:
         storage = Storage(max(1, size_of(value.spec)), at, last.get(value, at), [value])
         owner[value] = storage
         storages.append(storage)
 
+    def free(value: Value, at: int) -> bool:
+        """Whether node `at` may overwrite an input's memory: nothing in it is read any more."""
+        if value in lies:  # by ops that say which output goes where, so that states do not change places
+            root = lies[value]
+            alone = all(last.get(v, at) <= at for v, where in lies.items() if where is root)
+            return held[root] and len(program.nodes[at].outputs) > 1 and alone
+        storage = owner.get(value)
+        if storage is None or storage.first < 0 or storage.last > at:
+            return False
+        return all(last.get(v, at) <= at for v in storage.values)
+
     for value in program.inputs:
-        new(value, -1)
+        if value not in held:
+            new(value, -1)
     for at, node in enumerate(program.nodes):
         for value in node.outputs:
-            source = node.inputs[0] if value in views else _overwritten(node, value, at, owner, last, views)
+            source = node.inputs[0] if value in views else _overwritten(node, value, at, views, free)
             if source is None:
                 new(value, at)
+            elif source in lies:
+                lies[value] = lies[source]
             elif source in owner:
                 storage = owner[value] = owner[source]
                 storage.values.append(value)
@@ -77,7 +99,7 @@ def plan_memory(program: Program) -> Plan:
     # a view may outlive the value it looks into; storages are ordered by then, so lifetimes are final
     size = _place(storages)
     check_memory(size)
-    return Plan(storages, owner, views, size)
+    return Plan(storages, owner, views, size, lies)
 
 
 def _last_reads(program: Program) -> dict[Value, int]:
@@ -95,17 +117,18 @@ def _last_reads(program: Program) -> dict[Value, int]:
 
 
 def _overwritten(
-    node: Node, out: Value, at: int, owner: dict[Value, Storage], last: dict[Value, int], views: set[Value]
+    node: Node, out: Value, at: int, views: set[Value], free: Callable[[Value, int], bool]
 ) -> Value | None:
     """An input that dies here and whose bytes the output may take."""
-    if not node.op.inplace or len(node.outputs) > 1:
-        return None
-    for value in node.inputs:
-        if value is None or value.spec != out.spec or value in views or value not in owner:
+    if len(node.outputs) > 1:
+        place = node.op.overwrites.get(out.index)
+        candidates = node.inputs[place : place + 1] if place is not None else ()
+    else:
+        candidates = node.inputs if node.op.inplace else ()
+    for value in candidates:
+        if value is None or value.spec != out.spec or value in views or node.inputs.count(value) != 1:
             continue
-        storage = owner[value]
-        alone = all(last.get(v, at) <= at for v in storage.values)
-        if alone and storage.last <= at and storage.first >= 0 and node.inputs.count(value) == 1:
+        if free(value, at):
             return value
     return None
 

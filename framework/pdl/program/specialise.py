@@ -25,11 +25,27 @@ def bind(program: Program, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
             if isinstance(want, Dim) and want.text in want.names and sizes.setdefault(want.text, have) != have:
                 raise _misfit(program, value, shape, f"{want.text} is {sizes[want.text]} already")
     for value, shape in zip(program.inputs, shapes, strict=True):
+        for want, have in zip(value.spec.shape, shape, strict=True):
+            if isinstance(want, Dim) and len(want.names - sizes.keys()) == 1:
+                _solve(want, have, sizes)
+    for value, shape in zip(program.inputs, shapes, strict=True):
         for axis, (want, have) in enumerate(zip(value.spec.shape, shape, strict=True)):
+            if isinstance(want, Dim) and want.names - sizes.keys():
+                raise _misfit(program, value, shape, f"dimension {axis} does not say what {want.text} is")
             size = want.at(sizes) if isinstance(want, Dim) else want
             if size != have or have < 0:
                 raise _misfit(program, value, shape, f"dimension {axis} must be {size}")
     return sizes
+
+
+def _solve(want: Dim, have: int, sizes: dict[str, int]) -> None:
+    """Put in the one name that is not known of a product such as n b, where the size says what it is."""
+    (name,) = want.names - sizes.keys()
+    if len(want.expression) != 1:
+        return
+    one, two = (want.at({**sizes, name: n}) for n in (1, 2))
+    if two == 2 * one and one > 0 and have % one == 0:
+        sizes[name] = have // one
 
 
 def specialise(program: Program, sizes: Mapping[str, int], *, exact: bool = False) -> Program:

@@ -100,6 +100,10 @@ def bench(
             f"{bundle}: a system, whose time depends on what its models find in an input; measure each of them "
             f"({', '.join(session.bundle.parts)}) by itself"
         )
+    if session.writing is not None:
+        raise UsageError(
+            f"{bundle}: writes token by token, and its time depends on how much; measure pdl predict on a file of texts"
+        )
     inputs = random_inputs(session, batch, dict(sizes or {}))
     for name, number in (values or {}).items():
         if name not in inputs:

@@ -5,7 +5,8 @@ A zip archive of stored members (`archive.py`):
     program.json          {"format": 1, "kind": "program", "program": Program.to_dict(), "inputs": [names],
                           "outputs": [names]}, or {"format": 1, "kind": "onnx", "graph": {...}} for an imported graph
                           that no program can hold, or {"format": 1, "kind": "system", ...} for several models that
-                          answer together, see `systems.py`
+                          answer together, see `systems.py`, or {"format": 1, "kind": "decoder", ...} for a net that
+                          writes token by token, see `decoding/stored.py`
     weights.safetensors   the arrays that the program captures, by name; memory-mapped. Those that
                           the program knows as float32 may be stored in bfloat16 or float16, and are widened on reading
     pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
@@ -36,12 +37,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pdl import threads
+from pdl.decoder_state import Kept
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.files import map_file, open_file
 from pdl.program import Program
 from pdl.runtime import archive, required, weights
 from pdl.runtime.checked import program_of
+from pdl.runtime.decoding.options import Writing
 from pdl.runtime.steps import registry
 from pdl.runtime.strict import check, check_keys, fault, parse
 from pdl.version import __version__
@@ -82,7 +85,11 @@ _PROGRAM: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 _GRAPH: dict[str, type | tuple[type, ...]] = {"format": int, "kind": str, "graph": dict}
 _SYSTEM: dict[str, type | tuple[type, ...]] = {"format": int, "kind": str, "system": str, "arguments": dict}
-_KINDS = {"program": _PROGRAM, "onnx": _GRAPH, "system": _SYSTEM}
+_DECODER: dict[str, type | tuple[type, ...]] = {
+    "format": int, "kind": str, "inputs": list, "outputs": list, "encode": (dict, type(None)), "step": dict,
+    "state": list, "writing": dict,
+}  # fmt: skip
+_KINDS = {"program": _PROGRAM, "onnx": _GRAPH, "system": _SYSTEM, "decoder": _DECODER}
 _PIPELINE: dict[str, type | tuple[type, ...]] = {"format": int, "pre": dict, "post": dict}
 _NEWER = "it was written by another version of pdl: use that one, or export the model again with this one"
 
@@ -146,7 +153,8 @@ class Bundle:
 
     @property
     def kind(self) -> str:
-        """ "program", "onnx" for an imported graph that no program can hold, or "system" for several models."""
+        """ "program", "onnx" for an imported graph that no program can hold, "system" for several models, or "decoder"
+        for a net that writes token by token."""
         return str(self.program["kind"])
 
     def build(self) -> Program:
@@ -167,6 +175,14 @@ class Bundle:
         for value, name in zip(made.inputs, self.program["inputs"], strict=True):
             value.name = name
         return made
+
+    def build_decoder(self) -> tuple[Program | None, Program, tuple[Kept, ...], Writing]:
+        """The programs `encode` and `step` of a decoder, verified as `build` does, what they keep, and how it is
+        asked."""
+        required.import_ops(self.program, self.meta["requires"], self.source)
+        from pdl.runtime.decoding import stored  # with what runs programs
+
+        return stored.read(self.program, self.weights, self.source)
 
 
 def read(source: Source, *, waiting: bool = True) -> Bundle:

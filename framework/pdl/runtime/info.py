@@ -26,6 +26,8 @@ def info(path: str | Path, *, timeout: float = OPENING) -> dict[str, Any]:
             about = {**bundle.meta["about"], "system": bundle.program["system"], **bundle.program["arguments"]}
             return {**_named(bundle), **about, "parts": parts, **_origin(bundle)}
         made = _facts(bundle, timeout)
+    if bundle.kind == "decoder":
+        return {**made, "more": f"pdl predict {os.fspath(path)} --help lists its options of decoding"}
     return {**made, "more": f"PDL_LOG=plan pdl bench {os.fspath(path)} tells what the runtime makes of it"}
 
 
@@ -40,7 +42,8 @@ def _facts(bundle: Bundle, timeout: float) -> dict[str, Any]:
         **meta["about"],
         "inputs": [str(port) for port in inputs],
         "outputs": [str(port) for port in outputs],
-        "ops": len(stored["program"]["nodes"]) if bundle.kind == "program" else f"a graph of kind {bundle.kind}",
+        "ops": _ops(bundle),
+        **({"decoding": stored["writing"]} if bundle.kind == "decoder" else {}),
         "weights": _numbers(bundle.weights),
         "before": steps["pre"],
         "after": steps["post"],
@@ -51,6 +54,15 @@ def _facts(bundle: Bundle, timeout: float) -> dict[str, Any]:
     }
     trained = meta["about"].get("weights")
     return {**facts, "trained": trained} if trained else facts
+
+
+def _ops(bundle: Bundle) -> int | str:
+    """How many, or of a decoder how many of each program."""
+    stored = bundle.program
+    if bundle.kind == "decoder":
+        parts = [(name, stored[name]) for name in ("encode", "step") if stored[name] is not None]
+        return ", ".join(f"{name} {len(part['nodes'])}" for name, part in parts)
+    return len(stored["program"]["nodes"]) if bundle.kind == "program" else f"a graph of kind {bundle.kind}"
 
 
 def _named(bundle: Bundle) -> dict[str, Any]:

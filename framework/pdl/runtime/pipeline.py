@@ -29,6 +29,7 @@ from pdl.runtime.steps import registry
 from pdl.runtime.steps.base import Resources, Step
 from pdl.runtime.steps.inputs import Flag, InputStep, PreStep
 from pdl.runtime.steps.outputs import PostStep, Ranking, Thresholded, Writer
+from pdl.runtime.steps.writing import Writes
 from pdl.runtime.strict import check, fault
 
 MAX_STEPS = 32
@@ -64,7 +65,7 @@ class Pipeline:
     def of(cls, bundle: Bundle) -> Pipeline | None:
         """The pipeline of a bundle; None where it has no steps for its input. DataError for one that is damaged,
         PackageError where the distribution of a step is not installed."""
-        known = bundle.program if bundle.kind == "program" else bundle.program["graph"]
+        known = bundle.program["graph"] if bundle.kind == "onnx" else bundle.program
         for when, side in (("pre", "inputs"), ("post", "outputs")):
             ports: Any = known.get(side)
             check(isinstance(ports, list), bundle.source, "program.json", f"it lacks its {side}")
@@ -250,6 +251,11 @@ class Pipeline:
     def answering(self, kind: type[Kind]) -> Kind | None:
         """The first step of outputs that is of a class; None where there is none."""
         return next((step for steps in self.post.values() for step in steps if isinstance(step, kind)), None)
+
+    @property
+    def writes(self) -> Writes | None:
+        """The step that makes text of what a decoder wrote; None of other models."""
+        return self.answering(Writes)  # type: ignore[type-abstract]
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def rows(self, answer: Answer) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -46,13 +46,15 @@ LARGE = 4 << 20
 class Plan:
     """A program for fixed shapes; `Plans` makes as many executables of it as threads run it at the same time.
 
+    held   numbers of the inputs that stay in memory of the caller's -> whether they may be overwritten
     free   executables that no thread is running
     made   of those that there are
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, held: Mapping[int, bool] | None = None) -> None:
         self.program = program
-        self.memory = plan_memory(program)
+        self.held = {program.inputs[i]: may for i, may in (held or {}).items()}
+        self.memory = plan_memory(program, self.held)
         self.free: list[Executable] = []
         self.made = 0
 
@@ -63,7 +65,12 @@ class Plan:
 
     def executable(self) -> Executable:
         """A new one, with memory of its own."""
-        return Executable(self.program, self.memory, frozen=True, arena=pages(self.memory.arena_bytes))
+        return self.bound(())
+
+    def bound(self, held: Sequence[Array]) -> Executable:
+        """A new one on this memory for the inputs that are held, in their order."""
+        places = dict(zip(self.held, held, strict=True))
+        return Executable(self.program, self.memory, frozen=True, arena=pages(self.memory.arena_bytes), held=places)
 
 
 def pages(nbytes: int) -> Array:
@@ -109,10 +116,14 @@ class Plans:
     program   what it is rewritten to
     memory    bytes that plans may keep between runs: those of the least recently used go first, and what several
               threads needed at once goes when they have left
+    held      numbers of inputs that stay in memory of the caller's, as `Plan` has them; such plans are `bound`, not run
     choosing  how forms of products are chosen: arguments of `PackCache`
     """
 
-    def __init__(self, program: Program, *, memory: int = MEMORY, **choosing: Any) -> None:
+    def __init__(
+        self, program: Program, *, memory: int = MEMORY, held: Mapping[int, bool] | None = None, **choosing: Any
+    ) -> None:
+        self.held = held
         self.traced = frozen(program)
         self.program = run_passes(self.traced.copy(), INFERENCE_ONCE)
         self.memory = memory
@@ -179,7 +190,7 @@ class Plans:
             program = specialise(self.program, sizes, exact=True)
         except ShapeError:  # what was made of it for most sizes does not hold at these
             program = run_passes(specialise(self.traced, sizes), INFERENCE_ONCE)
-        made = Plan(run_passes(program, (*PER_SHAPE, self.drop_taps, self.pack_weights)))
+        made = Plan(run_passes(program, (*PER_SHAPE, self.drop_taps, self.pack_weights)), self.held)
         log(program, f"{shapes}: {len(program.nodes)} nodes, {made.nbytes} bytes of memory")
         return made
 

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, TypeAlias
 
 from pdl.dtype import Array
 from pdl.errors import DataError, TimeLimitError, UsageError, listed
 from pdl.files import replacing
 from pdl.limits import limited, require_seconds
 from pdl.runtime.drawing import Drawing
+from pdl.runtime.journal import Journal
 from pdl.runtime.pipeline import Answer, Pipeline
 from pdl.runtime.session import load
 from pdl.runtime.steps.inputs import Input, InputStep
@@ -81,6 +82,7 @@ def predict(
     tiles: int | None = None,
     batch_size: int | None = None,
     skip_errors: bool | None = False,
+    skip: int = 0,
     timeout: float | None = None,
     **options: Any,
 ) -> Iterator[Prediction]:
@@ -96,6 +98,7 @@ def predict(
     batch_size   how many inputs go through the model together; by default what suits its kind of input
     skip_errors  an input that is not there or cannot be read, or says nothing that the model knows, gives a prediction
                  with an error, and stops no other; None: where there are several
+    skip         so many inputs are left out, from the first on: those that are answered already
     timeout      seconds that opening a bundle may take, and each group of inputs that goes through the model together;
                  TimeLimitError after that
     """
@@ -110,6 +113,7 @@ def predict(
     if skip_errors is None:
         first = list(islice(waiting, 2))
         skip_errors, waiting = len(first) > 1, chain(first, waiting)
+    waiting = islice(waiting, skip, None)
     while group := list(islice(waiting, batch_size or pipeline.input.batch_size)):
         with limited(seconds=timeout):
             items = [each.item for each in group if each.error is None]
@@ -137,11 +141,23 @@ class Configured:
         known = [flag.name for flag in pipeline.flags]
         if unknown := listed(set(values) - set(known)):
             raise UsageError(f"this model has no option {unknown}; it has {listed(known) or 'none'}")
-        return cls(predictor, pipeline.configured(values, predictor))
+        made = pipeline.configured(values, predictor)
+        if made.writes is not None and made.writes.options is not None:
+            predictor = predictor.with_options(made.writes.options)  # type: ignore[attr-defined]
+        return cls(predictor, made)
 
     def run(self, inputs: dict[str, Array], /) -> Mapping[str, Array]:
         """The outputs of the predictor."""
         return self.predictor.run(inputs)
+
+    @property
+    def writing(self) -> Any:
+        """How a model that writes token by token is asked."""
+        return getattr(self.predictor, "writing", None)
+
+    def stream_tokens(self, inputs: dict[str, Array], /) -> Iterator[Any]:
+        """Tokens as the predictor writes them."""
+        return self.predictor.stream_tokens(inputs)  # type: ignore[attr-defined, no-any-return]
 
 
 def pipeline_of(predictor: Predictor) -> Pipeline:
@@ -166,21 +182,41 @@ def expanded(inputs: Sequence[Any], step: InputStep, *, skip_errors: bool = Fals
             yield Input(str(given), None, error=str(error))
 
 
+#: the name of an input, and the rows of its answer
+Entry: TypeAlias = "tuple[str, list[dict[str, Any]]]"
+
+
 # -- files of answers --------------------------------------------------------------------------------------------------
-def write_answers(path: str | Path, predictions: Iterable[Prediction], name: str = "input") -> tuple[int, int]:
+def write_answers(
+    path: str | Path, predictions: Iterable[Prediction], name: str = "input", journal: Journal | None = None
+) -> tuple[int, int]:
     """Write predictions to a csv or tsv file, a row for each answer: what it is for, its rank, and what it says.
 
-    name   of the first column
+    name      of the first column
+    journal   keeps answers as they are found, and may have some already, which are written, too
     Returns how many predictions and how many rows; one without answers has no row. The file is there whole or not at
     all. In a tsv nothing is quoted: tabs and line ends inside of a cell are spaces.
     """
-    target = Path(path)
-    separator = SEPARATORS.get(target.suffix.lower())
-    if separator is None:
-        raise UsageError(f"--out {path}: answers are written to a file *.csv or *.tsv; --json prints them as JSON")
+    target, separator = Path(path), separator_of(path)
+    entries: Iterable[Entry] = ((each.name, each.rows()) for each in predictions)
+    if journal is not None:
+        for each, rows in entries:
+            journal.add(each, rows)
+        entries = journal.entries()
     with replacing(target) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer: Any = _Tabbed(file) if separator == "\t" else csv.writer(file, lineterminator="\n")
-        return _write(writer, predictions, name)
+        counts = _write(writer, entries, name)
+    if journal is not None:
+        journal.close()
+    return counts
+
+
+def separator_of(path: str | Path) -> str:
+    """What stands between the columns of a file of answers; UsageError for one of another kind."""
+    separator = SEPARATORS.get(Path(path).suffix.lower())
+    if separator is None:
+        raise UsageError(f"--out {path}: answers are written to a file *.csv or *.tsv; --json prints them as JSON")
+    return separator
 
 
 class _Tabbed:
@@ -197,16 +233,16 @@ class _Tabbed:
 _PARTS = re.compile(r"\r\n|[\t\r\n]")
 
 
-def _write(writer: Any, predictions: Iterable[Prediction], name: str) -> tuple[int, int]:
+def _write(writer: Any, entries: Iterable[Entry], name: str) -> tuple[int, int]:
     columns: list[str] = []
     count = total = 0
-    for prediction in predictions:
+    for each, rows in entries:
         count += 1
-        for rank, row in enumerate(prediction.rows(), 1):
+        for rank, row in enumerate(rows, 1):
             if not columns:
                 columns = list(row)
                 writer.writerow([name, "rank", *columns])
-            writer.writerow([prediction.name, rank, *(_cell(row.get(each)) for each in columns)])
+            writer.writerow([each, rank, *(_cell(row.get(column)) for column in columns)])
             total += 1
     if not columns:
         writer.writerow([name, "rank"])

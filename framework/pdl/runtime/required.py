@@ -21,6 +21,12 @@ def op_names(program: Any) -> Iterator[str]:
                 yield from op_names(value.get("program")) if isinstance(value, dict) else ()
 
 
+def stored_ops(stored: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the ops of all programs in program.json."""
+    for part in ("program", "encode", "step"):
+        yield from op_names(stored.get(part))
+
+
 def of_program(stored: Mapping[str, Any]) -> set[str]:
     """Those that program.json needs; UsageError where no installed one declares what it names."""
     return of_ops(stored) | of_system(stored)
@@ -30,7 +36,7 @@ def of_ops(stored: Mapping[str, Any]) -> set[str]:
     """The distributions that ops of program.json come with. UsageError for an op that no installed one declares: nobody
     else could read the bundle."""
     found = set()
-    for name in dict.fromkeys(name for name in op_names(stored.get("program")) if "." in name):
+    for name in dict.fromkeys(name for name in stored_ops(stored) if "." in name):
         provided = packages.provided(packages.OPS, name)
         if provided is None:
             raise UsageError(f"no bundle can hold the op {name}: its distribution lacks {declaration(OPS[name], name)}")
@@ -57,7 +63,7 @@ def declaration(named: type, name: str, group: str = packages.OPS) -> str:
 def import_ops(stored: Mapping[str, Any], requires: Sequence[str], source: str) -> None:
     """Import the ops of others that program.json names, and nothing else of theirs. PackageError where the distribution
     is not installed."""
-    for name in op_names(stored.get("program")):
+    for name in stored_ops(stored):
         if "." in name and find_op(name) is None:
             check_installed(requires, f"the op {name!r:.60}", source)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pdl.program import Program
     from pdl.runtime.bundle import Bundle
+    from pdl.runtime.decoding.options import Options, Writing
     from pdl.runtime.pipeline import Pipeline
     from pdl.runtime.plan import Timer
 
@@ -120,6 +122,32 @@ class Session:
         source = "" if self.bundle is None else f"{self.bundle.source}: "
         takes, gives = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"Session({source}{takes} -> {gives})"
+
+    @property
+    def writing(self) -> Writing | None:
+        """How a model that writes token by token is asked, with the options of its search; None of others."""
+        return getattr(self.engine, "writing", None)
+
+    def with_options(self, options: Options | None = None, **values: Any) -> Session:
+        """The same session of a model that writes token by token, with other options of its search (beams=4, ...; see
+        `pdl.runtime.decoding.Options`). UsageError for other models."""
+        if self.writing is None:
+            raise UsageError(f"{self.name} does not write token by token, so it has no options of decoding")
+        made = copy(self)
+        made.engine = self.engine.with_options((options or self.writing.options).but(**values))  # type: ignore[attr-defined]
+        return made
+
+    def stream(self, item: Any) -> Iterator[str]:
+        """The text for one input of a model that writes token by token, bit by bit as it is written."""
+        from pdl.runtime.decoding.writer import streamed
+
+        return streamed(self, item)
+
+    def stream_tokens(self, inputs: Mapping[str, Any]) -> Iterator[Any]:
+        """The tokens for a batch of inputs by name, as they are written (`pdl.runtime.decoding.Token`)."""
+        tokens = self.engine.stream(self._arrays(inputs))  # type: ignore[attr-defined]
+        with limited(self.name, nbytes=self.max_memory, seconds=self.timeout):
+            yield from tokens
 
     def __call__(self, item: Any, *, timeout: float | None = None) -> Any:
         """The prediction for one input: an image, a row, or whatever else the model's pipeline takes.
@@ -251,6 +279,8 @@ def of_bundle(
     if "pipeline" not in options:
         options["pipeline"] = Pipeline.of(bundle)
     options["bundle"] = bundle
+    if stored["kind"] == "decoder":
+        return _of_decoder(bundle, precision, memory, choosing or {}, options)
     if stored["kind"] == "onnx":
         return _of_graph(stored["graph"], bundle.weights, precision, memory, choosing or {}, options)
     names = {"inputs": stored["inputs"], "outputs": stored["outputs"]}
@@ -266,6 +296,36 @@ def _of_system(bundle: Bundle, choosing: Mapping[str, Any], options: dict[str, A
     engine = Together(assembled(bundle, parts))
     takes, gives = ([Port(name, None, None) for name in names] for names in (engine.inputs, engine.outputs))
     return Session(engine, takes, gives, pipeline=engine.predictor.pipeline, bundle=bundle, **options)
+
+
+def _of_decoder(
+    bundle: Bundle, precision: str, memory: int | None, choosing: Mapping[str, Any], options: dict[str, Any]
+) -> Session:
+    """The session of a net that writes token by token."""
+    from pdl.dims import Dim
+    from pdl.dtype import int64
+    from pdl.runtime.decoding.options import OUTPUTS
+    from pdl.runtime.decoding.programs import Programs
+    from pdl.runtime.decoding.writer import Writer
+    from pdl.runtime.plan import MEMORY
+
+    if _is_bf16(precision):
+        raise UsageError(f"{bundle.source}: writes token by token, which runs in fp32")
+    encode, step, kinds, writing = bundle.build_decoder()
+
+    def engine() -> Programs:
+        return Programs(encode, step, kinds, memory=MEMORY if memory is None else memory, **choosing)
+
+    pipeline, inputs = options["pipeline"], bundle.program["inputs"]
+    last = None if pipeline is None else pipeline.writes
+    made = Writer(_prepared(engine, "", **options), writing, inputs, None if last is None else last.text)
+    known = {v.name: Port(v.name or "", v.spec.shape, v.spec.dtype) for v in ([] if encode is None else encode.inputs)}
+    n = Dim.symbol("n", 1)
+    if encode is not None:
+        n = encode.inputs[0].spec.shape[0]  # type: ignore[assignment]
+    prompt = Port(writing.prompt or "", (n, Dim.symbol("t", 2)), int64)
+    gives = [Port(name, None, None) for name in OUTPUTS]
+    return Session(made, [known.get(name, prompt) for name in inputs], gives, **options)
 
 
 def _of_graph(

@@ -1,6 +1,7 @@
-"""Files of many inputs: tables (csv, tsv, slots), lines of text or JSON; *.gz is unpacked, "-" is standard input.
+"""Files of many inputs: tables (csv, tsv, slots), lines of text or JSON; "-" is standard input.
 
-Text is UTF-8, with or without a byte order mark, or UTF-16 with one. A fault is a DataError with file and line.
+Files *.gz, *.bz2 and *.xz are unpacked. Text is UTF-8, with or without a byte order mark, or UTF-16 with one. A fault
+is a DataError with file and line.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import csv
 import io
 import itertools
 import json
+import lzma
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -20,13 +22,14 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from pdl.errors import DataError, UsageError
-from pdl.files import open_file, unpacked
+from pdl.files import PACKED, open_file, plain_name, unpacked
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """Of the columns of a table, by the name of its file."""
 MOST_LINE = 1 << 24
 """Letters of a line."""
-_MANY = (*SEPARATORS, ".txt", ".gz")
+_MANY = (*SEPARATORS, ".txt", *PACKED)
+_DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
 def is_file_of_many(word: str) -> bool:
@@ -41,13 +44,13 @@ def names_many(name: str) -> bool:
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether a file's name says that it is a table with a header: *.csv or *.tsv, or these with .gz."""
+    """Whether a file's name says that it is a table with a header: *.csv or *.tsv, or these packed."""
     return separator_of(path) is not None
 
 
 def separator_of(path: str | Path) -> str | None:
     """Of the columns of a table; None for a file whose name does not say that it is one."""
-    return SEPARATORS.get(Path(str(path).removesuffix(".gz")).suffix.lower())
+    return SEPARATORS.get(Path(plain_name(path)).suffix.lower())
 
 
 def split_names(item: Any, what: str) -> list[str]:
@@ -107,7 +110,7 @@ def _decoded(data: BinaryIO, name: str) -> TextIO:
     peekable: Any = data if hasattr(data, "peek") else io.BufferedReader(data)  # type: ignore[type-var]
     try:
         begin = peekable.peek(2)[:2]
-    except (EOFError, OSError, zlib.error) as error:
+    except _DAMAGED as error:
         raise DataError(f"{name}:1: not a text that can be read ({error})") from None
     wide = begin in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return io.TextIOWrapper(peekable, encoding="utf-16" if wide else "utf-8-sig", newline="")
@@ -120,7 +123,7 @@ def lines_of(file: TextIO, name: str) -> Iterator[str]:
             line = file.readline(MOST_LINE)
         except UnicodeDecodeError as error:
             raise DataError(_not_text(error, name, number)) from None
-        except (EOFError, OSError, zlib.error) as error:
+        except _DAMAGED as error:
             raise DataError(f"{name}:{number}: not a text that can be read ({error})") from None
         if not line:
             return
@@ -153,7 +156,7 @@ def rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """(number of the line, {column: text}) for each row of a file.
 
-    *.csv and *.tsv (or with .gz) are tables with a header; other files whose `columns` are given have none, and
+    *.csv and *.tsv (or these packed) are tables with a header; other files whose `columns` are given have none, and
     `separator` (a tab) between columns. Between tabs quotes are letters like any others (IANA's
     text/tab-separated-values); elsewhere they are those of RFC 4180. Any other file, and "-" (standard input), has a
     row of slots on each line: `label slot:id slot:id ...`, a slot's ids in a list. DataError with the line that is
@@ -194,7 +197,7 @@ def _slots(file: TextIO, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def json_lines(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """(number of the line, the object) for each line of JSON in a file, or in standard input ("-"), that is not blank;
-    *.gz is unpacked. DataError with the line that is wrong."""
+    packed ones are unpacked. DataError with the line that is wrong."""
     with opened(path) as file:
         for number, line in enumerate(lines_of(file, str(path)), 1):
             if line.strip():

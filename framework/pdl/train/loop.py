@@ -114,8 +114,7 @@ class Trainer:
         self.interruption: BaseException | None = None  # raised after the step or epoch under way, and its checkpoint
         self.scheduler = Scheduler(optimizer, schedule, **self.lengths()) if schedule is not None else None
         self.ema = None if self.settings.ema is None else EMA(model, self.settings.ema, fixed=self.frozen.fixed)
-        self.monitor = self.settings.monitor or task.monitor
-        self.monitor_mode = self.settings.monitor_mode or task.monitor_mode
+        self.monitor, self.monitor_mode = task.monitored(self.settings)
         self.state, self.last = State(), StepLog()
         self.epoch_log: dict[str, float] = {}  # the numbers of the latest epoch: training loss, lr, validation metrics
         self.improved = False

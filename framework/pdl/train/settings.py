@@ -28,7 +28,7 @@ class TrainSettings:
     eval_every          epochs between evaluations on the validation data (the last epoch always ends with one)
     monitor             the validation metric that "best" means, for example val/accuracy (of equal ones the one with
                         less val/loss); default: the task's own
-    monitor_mode        whether more ("max") or less ("min") of it is better; default: the task's own
+    monitor_mode        whether more ("max") or less ("min") of it is better; default: less of a loss; else the task's
     early_stop          stop after this many evaluations without a better value of `monitor`
     test_weights        weights that the final test and `best` use: best on the validation data, or the last
     checkpoint_every    optimiser steps between checkpoints inside an epoch, which then ends with one, too. Without it

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pdl.train.assembly import Parts
     from pdl.train.loop import Evaluation
     from pdl.train.recipe import Recipe
+    from pdl.train.settings import TrainSettings
 
 SPLITS = ("train", "val", "test")
 
@@ -91,6 +92,13 @@ class Task:
         return {}
 
     # -- training ------------------------------------------------------------------------------------------------------
+    def monitored(self, settings: TrainSettings) -> tuple[str, Literal["max", "min"]]:
+        """The metric that decides which weights are best, and whether more or less of it is better: less of a loss,
+        whatever the task monitors by itself."""
+        name = settings.monitor or self.monitor
+        loss = name != self.monitor and name.rpartition("/")[2] == "loss"
+        return name, settings.monitor_mode or ("min" if loss else self.monitor_mode)
+
     def step(self, model: Module, batch: Any) -> Loss:
         """The loss of one batch, differentiable; called with the model in training mode."""
         raise NotImplementedError(f"{type(self).__name__} must define step")

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pdl.workflow.chat import Chat
     from pdl.workflow.comparing import compare
     from pdl.workflow.compression import compress
     from pdl.workflow.converting import convert
@@ -35,11 +36,12 @@ if TYPE_CHECKING:
 
 #: loaded when first asked for: none of them needs all of the others
 _LAZY = {
-    "Model": "model", "Result": "result", "Run": "run", "compare": "comparing", "compress": "compression",
-    "convert": "converting", "evaluate": "evaluation", "export": "exporting", "info": "run_info", "init": "new_recipe",
-    "leaderboard": "leaderboards", "lr_find": "rate_test", "package": "packaging", "predict": "prediction",
-    "preview": "previewing", "profile": "training", "runs": "listing", "sweep": "sweeps", "train": "training",
-    "vocab": "vocabularies",
+    "Chat": "chat", "Model": "model", "Result": "result", "Run": "run", "compare": "comparing",
+    "compress": "compression", "convert": "converting", "evaluate": "evaluation", "export": "exporting",
+    "info": "run_info",
+    "init": "new_recipe", "leaderboard": "leaderboards", "lr_find": "rate_test", "package": "packaging",
+    "predict": "prediction", "preview": "previewing", "profile": "training", "runs": "listing", "sweep": "sweeps",
+    "train": "training", "vocab": "vocabularies",
 }  # fmt: skip
 
 
@@ -50,6 +52,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Model", "Result", "Run", "compare", "compress", "convert", "evaluate", "export", "info", "init", "leaderboard",
-    "lr_find", "package", "predict", "preview", "profile", "runs", "sweep", "train", "vocab",
+    "Chat", "Model", "Result", "Run", "compare", "compress", "convert", "evaluate", "export", "info", "init",
+    "leaderboard", "lr_find", "package", "predict", "preview", "profile", "runs", "sweep", "train", "vocab",
 ]  # fmt: skip

@@ -36,6 +36,7 @@ from pdl.train.task import Task
 from pdl.workflow.exporting import deployment_of
 from pdl.workflow.measuring import measure, require_same_net
 from pdl.workflow.run import Run
+from pdl.workflow.weight_compression import BITS, compress_weights
 
 FILE = "model.int8.pdl"
 CALIBRATION = ("val", "train")
@@ -77,6 +78,7 @@ class Compressed:
     errors: list[Error]
     products: tuple[int, int]
     notes: list[str] = field(default_factory=list)
+    to: str = "int8"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
@@ -103,21 +105,30 @@ def compress(
     keep: str = "",
     weights: str | None = None,
     onnx: str | Path | None = None,
+    group: int = 64,
 ) -> Compressed:
     """Write the bundle of a run on bytes (RUN/model.int8.pdl by default) and compare it with the one in floats.
 
+    to         "int8": weights and activations; "w8" and "w4": the weights of large matrices alone, in 8 or 4 bits
     overrides  point the recipe to other data
     images     a folder of images to find ranges with, in place of the run's own validation data
     samples    how many to find ranges with
     split      on which both are measured; it gives no sample to the ranges
     method     how ranges are chosen, one of `pdl.export.quantise.METHODS`
     keep       products to leave in floats: "first", "last", "both" or ""
+    group      inputs of an output that share a scale, of "w8" and "w4"
     onnx       also write the net as an ONNX file with QuantizeLinear and DequantizeLinear
 
     Raises UsageError where nothing can be quantised, or data is missing; nothing is written then.
     """
+    if to in BITS:
+        if onnx is not None or images is not None:
+            raise UsageError(f"--to {to}: it needs no --images, and ONNX has no form of it; leave --onnx out")
+        target = Path(out) if out else None
+        options: dict[str, Any] = {"overrides": overrides, "split": split, "keep": keep, "weights": weights}
+        return _of_weights(compress_weights(run, target, to=to, group=group, **options), to)
     if to != "int8":
-        raise UsageError(f"--to {to}: expected int8")
+        raise UsageError(f"--to {to}: expected int8, w8 or w4")
     folder = Run.open(run)
     recipe = folder.recipe(overrides)
     source = None if images is not None else _calibration_split(recipe, split)
@@ -131,6 +142,8 @@ def compress(
             raise UsageError(f"{run}: its recipe has no data.{split} to measure on; choose another --split, or give it")
         dataset = getattr(parts.loaders[split], "dataset", None)
         deployment = deployment_of(task.deployer(recipe), parts.model, dataset)
+        if deployment.writing is not None:
+            raise UsageError(f"{run}: a net that writes token by token is not quantised; export it in floats")
         program, notes = trace_symbolic(deployment.module, deployment.inputs)
         if source is None:
             batches = _of_images(Path(str(images)), deployment, program, samples)
@@ -155,6 +168,13 @@ def compress(
         products=_count(made.program),
         notes=notes,
     )
+
+
+def _of_weights(made: Mapping[str, Any], to: str) -> Compressed:
+    latency = [] if made["latency"] is None else [Pair("a token", *made["latency"])]
+    metrics, size = [Pair(*each) for each in made["metrics"]], Pair("bytes", *made["size"])
+    common = {name: made[name] for name in ("path", "split", "method", "products", "notes")}
+    return Compressed(**common, samples=0, metrics=metrics, size=size, latency=latency, errors=[], to=to)
 
 
 def _to_onnx(made: Calibration, path: Path, deployment: Deployment) -> str:

@@ -14,9 +14,9 @@ from pdl import random
 from pdl.config import Config
 from pdl.dtype import Array
 from pdl.errors import PdlError, TraceError, UsageError
-from pdl.export.bundle import Comparison, Store, Written, answers_agree, to_bytes, write
+from pdl.export.bundle import Comparison, Store, Written, answers_agree, to_bytes, traced, write
+from pdl.export.decoder import Traced
 from pdl.export.deployment import Deployment
-from pdl.export.symbolic import trace_symbolic
 from pdl.files import read_text
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
@@ -24,7 +24,7 @@ from pdl.ops.base import Op
 from pdl.program import Program
 from pdl.report import Card
 from pdl.runtime.bench import random_inputs
-from pdl.runtime.bundle import read
+from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.session import Session, of_bundle
 from pdl.train.assembly import assemble
@@ -145,7 +145,7 @@ def _costs(
     """What storing in halves costs: the metrics of the split, measured on the weights as they are stored, and lines
     that show them before and after. Of the run's own metrics none is kept: they are those of other numbers.
     """
-    program, _ = trace_symbolic(deployment.module, deployment.inputs)
+    program, _ = traced(deployment)
     before, after = (
         measure(
             task,
@@ -207,9 +207,9 @@ def _to_onnx(
     opset: int | None,
     notes: list[str],
 ) -> Exported:
-    from pdl.export.onnx import DEFAULT, to_onnx
+    from pdl.export.onnx import DEFAULT, decoder_to_onnx, to_onnx
 
-    program, fixed = trace_symbolic(deployment.module, deployment.inputs)
+    program, fixed = traced(deployment)
     pipeline, alone = deployment.pipeline, [deployment.prepared(sample) for sample in deployment.samples]
     batches = [pipeline.collate([each]) if pipeline else {k: x[None] for k, x in each.items()} for each in alone]
     samples = [[batch[name] for name in deployment.inputs] for batch in batches]
@@ -217,6 +217,13 @@ def _to_onnx(
         "name": name, "licence": deployment.licence, "labels": list(deployment.labels), "metrics": dict(metrics),
         "pre": deployment.pre, "post": deployment.post, "card": deployment.card, **deployment.about,
     }  # fmt: skip
+    if isinstance(program, Traced):
+        files = decoder_to_onnx(
+            *(program.encode, program.step, program.kinds, path), writing=deployment.writing, opset=opset or DEFAULT,
+            samples=[{name: batch[name] for name in deployment.inputs} for batch in batches], metadata=metadata,
+        )  # fmt: skip
+        facts = [fact for each in files for fact in _facts_of_onnx(each)]
+        return Exported(files[-1].path, facts, [*notes, *fixed, *(note for each in files for note in each.notes)])
     names: dict[str, Any] = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
     judge = _judge(pipeline, deployment.samples)
     made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, judge=judge, **names)
@@ -249,6 +256,9 @@ def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: 
     given = read(bundle)
     if given.parts:
         raise UsageError(f"{bundle}: holds several models ({', '.join(given.parts)}); export each by itself")
+    path = Path(out) if out else Path(f"{Path(bundle).stem}.onnx")
+    if given.kind == "decoder":
+        return _decoder_bundle_to_onnx(given, path, opset)
     if given.kind != "program":
         raise UsageError(f"{bundle}: keeps the ONNX graph that it was imported from; use that file")
     meta, session = given.meta, of_bundle(given)
@@ -261,11 +271,25 @@ def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: 
         "pre": given.pipeline["pre"], "post": given.pipeline["post"], "card": given.card, **meta["about"],
     }  # fmt: skip
     names: dict[str, Any] = {"inputs": given.program["inputs"], "outputs": given.program["outputs"]}
-    path = Path(out) if out else Path(f"{Path(bundle).stem}.onnx")
     made = to_onnx(
         given.build(), path, opset=opset or DEFAULT, metadata=metadata, samples=samples, judge=judge, **names
     )
     return Exported(made.path, _facts_of_onnx(made), list(made.notes))
+
+
+def _decoder_bundle_to_onnx(given: Bundle, path: Path, opset: int | None) -> Exported:
+    """The two programs of a net that writes, compared on made-up inputs."""
+    from pdl.export.onnx import DEFAULT, decoder_to_onnx
+
+    session = of_bundle(given)
+    encode, step, kinds, writing = given.build_decoder()
+    made_up = [] if session.pipeline is None else [_made_up(session)]
+    metadata = {"name": given.meta["name"], "licence": given.meta["licence"], "card": given.card, **given.meta["about"]}
+    files = decoder_to_onnx(
+        *(encode, step, kinds, path), writing=writing, opset=opset or DEFAULT, metadata=metadata,
+        samples=[dict(zip(given.program["inputs"], each, strict=True)) for each in made_up],
+    )  # fmt: skip
+    return Exported(files[-1].path, [fact for each in files for fact in _facts_of_onnx(each)])
 
 
 def _made_up(session: Session) -> list[Array]:
@@ -308,27 +332,30 @@ def check(config: Config, *, to: Target = "bundle", opset: int | None = None) ->
     with random.fork_seed(seed), deferred():
         parts = assemble(task, recipe, seed=seed, splits=tuple(recipe.data.splits)[:1])
         dataset = getattr(next(iter(parts.loaders.values())), "dataset", None)
-        faults, program, notes = _program_of(task, parts.model, recipe, dataset)
-    if program is None:
+        faults, programs, notes = _programs_of(task, parts.model, recipe, dataset)
+    if not programs:
         return Checked(faults, notes)
-    faults += unfit(program)
-    if to == "onnx":
-        from pdl.export.onnx import DEFAULT, missing
+    for program in programs:
+        faults += unfit(program)
+        if to == "onnx":
+            from pdl.export.onnx import DEFAULT, missing
 
-        faults += [f"{where}: {op} has no ONNX form" for op, where in missing(program, opset=opset or DEFAULT)]
-    inputs = ", ".join(f"{v.name} [{', '.join(map(str, v.spec.shape))}]" for v in program.inputs)
+            faults += [f"{where}: {op} has no ONNX form" for op, where in missing(program, opset=opset or DEFAULT)]
+    inputs = ", ".join(f"{v.name} [{', '.join(map(str, v.spec.shape))}]" for v in programs[0].inputs)
     return Checked(faults, notes, inputs)
 
 
-def _program_of(task: Task, model: Module, recipe: Recipe, dataset: Any) -> tuple[list[str], Program | None, list[str]]:
+def _programs_of(task: Task, model: Module, recipe: Recipe, dataset: Any) -> tuple[list[str], list[Program], list[str]]:
+    """Faults, the program, or those of a net that writes, and notes."""
     try:
         deployment = deployment_of(task.deployer(recipe), model, dataset)
-        program, notes = trace_symbolic(deployment.module, deployment.inputs)
+        program, notes = traced(deployment)
     except TraceError as error:
-        return [f"{error.where}: {error.reason}"], None, []
+        return [f"{error.where}: {error.reason}"], [], []
     except UsageError as error:
-        return str(error).splitlines(), None, []
-    return [], program, notes
+        return str(error).splitlines(), [], []
+    found = [program.encode, program.step] if isinstance(program, Traced) else [program]
+    return [], [each for each in found if each is not None], notes
 
 
 def unfit(program: Program) -> list[str]:

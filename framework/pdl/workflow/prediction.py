@@ -13,7 +13,7 @@ from pdl.report.answers import free, rendered
 from pdl.report.answers import save as save_drawing
 from pdl.runtime.bundle import is_bundle
 from pdl.runtime.pipeline import Pipeline
-from pdl.runtime.predict import Configured, Prediction, Predictor, pipeline_of
+from pdl.runtime.predict import Configured, Prediction, Predictor, expanded, pipeline_of
 from pdl.runtime.predict import predict as predict_each
 from pdl.runtime.session import load
 from pdl.runtime.steps import Flag
@@ -120,6 +120,7 @@ def predict_words(
     tiles: int | None = None,
     batch_size: int | None = None,
     strict: bool = False,
+    skip: int = 0,
     timeout: float | None = None,
 ) -> Iterator[Prediction]:
     """The predictions for inputs as they stand on a command line: `words`, and the values of the options of the model's
@@ -127,7 +128,7 @@ def predict_words(
 
     A word may be an address of an image, or of a file of many inputs (`pdl.workflow.addresses`). Of several inputs one
     that cannot be had or read, or that the model can say nothing about, gives an error and stops no other, unless
-    `strict`.
+    `strict`. The first `skip` inputs are left out.
     """
     own = {flag.name for flag in pipeline_of(predictor).flags}
     if own & values.keys():
@@ -143,9 +144,24 @@ def predict_words(
                     raise
                 given.append(Input(word, None, error=str(error)))
         given += step.from_flags(values)
-        skip = False if strict else True if several else None
+        skips = False if strict else True if several else None
         options: dict[str, Any] = {"topk": topk, "score": score, "tiles": tiles, "batch_size": batch_size}
-        yield from predict_each(predictor, given, **options, skip_errors=skip, timeout=timeout)
+        yield from predict_each(predictor, given, **options, skip_errors=skips, skip=skip, timeout=timeout)
+
+
+def stream_words(
+    predictor: Predictor, words: Sequence[str], values: Mapping[str, Sequence[str]]
+) -> Iterator[Iterator[str]]:
+    """For each input on a command line, as `predict_words` takes them, its text by a model that writes, bit by bit.
+    The first input that cannot be read ends it."""
+    from pdl.runtime.decoding.writer import streamed
+
+    own = {flag.name for flag in pipeline_of(predictor).flags}
+    predictor = Configured.of(predictor, {name: given for name, given in values.items() if name in own})
+    step = pipeline_of(predictor).input
+    things = [*(step.from_word(word) for word in words), *step.from_flags(values)]
+    for each in expanded(things, step):
+        yield streamed(predictor, each.item)
 
 
 def options_of(pipeline: Pipeline) -> list[Flag]:
@@ -171,6 +187,11 @@ def parse_options(pipeline: Pipeline, arguments: Sequence[str]) -> tuple[list[st
             if name not in known:
                 have = "".join(f", or {flag.name} {flag.metavar}" for flag in flags)
                 raise UsageError(f"this model has no option {name}; it takes {step.about or step.takes}{have}")
+            if not known[name].metavar:
+                if equals:
+                    raise UsageError(f"{name} takes no value")
+                values[name] = ["yes"]
+                continue
             given = value if equals else next(waiting, None)
             if given is None:
                 raise UsageError(f"{name} needs a value: {name} {known[name].metavar}")

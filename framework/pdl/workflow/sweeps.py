@@ -82,8 +82,8 @@ def sweep(
 
 def monitored(recipe: Recipe) -> tuple[str, bool]:
     """The metric that chooses, and whether less of it is better."""
-    settings, task = recipe.settings, recipe.task.build()
-    return settings.monitor or task.monitor, (settings.monitor_mode or task.monitor_mode) == "min"
+    monitor, mode = recipe.task.build().monitored(recipe.settings)
+    return monitor, mode == "min"
 
 
 @dataclass(frozen=True)

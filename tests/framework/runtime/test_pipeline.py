@@ -112,7 +112,7 @@ SHAPES: dict[str, tuple[dict[str, Any], tuple[int, ...], Any]] = {
 def test_every_step_is_in_the_table() -> None:
     before = {name for name, step in registry.OWN.items() if not issubclass(step, PostStep)}
     assert SHAPES.keys() == before - {"image", "fields"}
-    assert {name for name, _, _ in AFTER} | {"top_names"} == registry.OWN.keys() - before
+    assert {name for name, _, _ in AFTER} | {"top_names", "written_labels"} == registry.OWN.keys() - before
     assert all(issubclass(registry.OWN[name], InputStep) for name in ("image", "fields"))
 
 

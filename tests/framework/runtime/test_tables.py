@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdl.errors import DataError, UsageError
-from pdl.runtime.tables import csv_line, is_file_of_many, json_lines, rows, split_names, text_lines
+from pdl.runtime.tables import csv_line, is_file_of_many, json_lines, opened, rows, split_names, text_lines
 
 GOOD: dict[str, tuple[str, str, dict[str, Any], list[tuple[str, Any]]]] = {
     "a table": ("a.csv", "x, y\n1,2\n\n3,4\n", {}, [("2", {"x": "1", " y": "2"}), ("4", {"x": "3", " y": "4"})]),
@@ -21,15 +23,18 @@ GOOD: dict[str, tuple[str, str, dict[str, Any], list[tuple[str, Any]]]] = {
     "quotes between tabs": ("a.tsv", 'x\ty\n"1\t2"\n', {}, [("2", {"x": '"1', "y": '2"'})]),
     "without a header": ("a.log", "1;2\n", {"columns": ["x", "y"], "separator": ";"}, [("1", {"x": "1", "y": "2"})]),
     "slots": ("a.txt", "1 a:3 b:5 a:4\n\n", {}, [("1", {"label": "1", "a": ["3", "4"], "b": ["5"]})]),
-    "packed": ("a.csv.gz", "x\n1\n", {}, [("2", {"x": "1"})]),
+    "gz": ("a.csv.gz", "x\n1\n", {}, [("2", {"x": "1"})]),
+    "bz2": ("a.tsv.bz2", "x\n1\n", {}, [("2", {"x": "1"})]),
+    "xz": ("a.csv.xz", "x\n" + "1\n" * 70000, {}, [(str(row), {"x": "1"}) for row in range(2, 70002)]),
 }
+PACK: dict[str, Any] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_rows_of_a_file(name: str, tmp_path: Path) -> None:
     file, text, options, expected = GOOD[name]
     data = text.encode()
-    (tmp_path / file).write_bytes(gzip.compress(data) if file.endswith(".gz") else data)
+    (tmp_path / file).write_bytes(PACK.get(Path(file).suffix, bytes)(data))
     assert list(rows(tmp_path / file, **options)) == expected
 
 
@@ -41,6 +46,11 @@ def test_rows_of_a_file(name: str, tmp_path: Path) -> None:
         ("a.csv", b'x\n"1\n', r"a.csv:\d: not the text of a csv file"),
         ("a.txt", b"1 a3\n", r"a.txt:1: 'a3' is not slot:id"),
         ("a.csv.gz", b"x\n", r"a.csv.gz:1: not a text that can be read \(Not a gzipped file"),
+        ("a.csv.bz2", b"x\n", r"a.csv.bz2:1: not a text that can be read \(Invalid data stream"),
+        ("a.csv.xz", b"x\n", r"a.csv.xz:1: not a text that can be read \(Input format not supported"),
+        ("a.csv.xz", lzma.compress(b"x\n1\n")[:-8], r"a.csv.xz:\d: not a text that can be read \(it ends before"),
+        ("a.csv.xz", lzma.compress(b"x\n", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 29}]),
+         r"a.csv.xz:1: not a text that can be read \(Memory usage limit exceeded"),
     ],
 )
 def test_damaged_files(file: str, text: bytes, message: str, tmp_path: Path) -> None:
@@ -49,6 +59,13 @@ def test_damaged_files(file: str, text: bytes, message: str, tmp_path: Path) -> 
         list(rows(tmp_path / file))
     with pytest.raises(DataError, match=r"absent\.csv: cannot be read"):
         list(rows(tmp_path / "absent.csv"))
+
+
+def test_all_streams_of_an_xz_file_are_read(tmp_path: Path) -> None:
+    parts = [b"x\n1\n", b"", bytes(range(48, 58)) * 30000 + b"\n"]
+    (tmp_path / "a.txt.xz").write_bytes(b"".join(map(lzma.compress, parts)))
+    with opened(tmp_path / "a.txt.xz") as file:
+        assert file.read().encode() == b"".join(parts)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
@@ -85,7 +102,7 @@ def test_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_word_means(tmp_path: Path) -> None:
-    for word in ("-", "absent.csv", "absent.tsv.gz", "absent.txt", str(tmp_path)):
+    for word in ("-", "absent.csv", "absent.tsv.gz", "absent.csv.xz", "absent.txt", str(tmp_path)):
         assert is_file_of_many(word), word
     assert not is_file_of_many("name")
 

@@ -316,6 +316,14 @@ def test_nan_check_names_the_op() -> None:
         trainer.fit()
 
 
+def test_less_of_a_loss_is_better_whatever_the_task_monitors() -> None:
+    task = Sentiment()
+    assert task.monitored(TrainSettings()) == ("val/accuracy", "max")
+    assert task.monitored(TrainSettings(monitor="val/loss")) == ("val/loss", "min")
+    assert task.monitored(TrainSettings(monitor="val/loss", monitor_mode="max")) == ("val/loss", "max")
+    assert task.monitored(TrainSettings(monitor="val/f1")) == ("val/f1", "max")
+
+
 def test_unknown_monitor_is_named() -> None:
     with pytest.raises(UsageError, match=r"no metric 'val/f1'; the task measures val/loss, val/rmse"):
         trained(TrainSettings(epochs=1, monitor="val/f1"))

@@ -16,6 +16,7 @@ from pdl.ops.index import GetItem
 from pdl.ops.linalg import DiagEmbed, Diagonal
 from pdl.ops.pad import Pad
 from pdl.ops.rnn import Steps
+from pdl.ops.rotary import Positions
 from pdl.program.ir import Value
 
 #: the end of an axis of any size, for Slice
@@ -28,6 +29,16 @@ def identity(g: Graph, op: Identity | ops.Clone, x: Value) -> Result:
     """The same value."""
     g.same(g.outputs[0], x)
     return None
+
+
+@emits(Positions)
+def positions(g: Graph, op: Positions, x: Value) -> Result:
+    """Range, of a size that is known at run time alone."""
+    n = op.infer(x.spec).shape[0]
+    if not symbolic(n):
+        return g.constant(np.arange(n), np.int64)
+    zero, one = (g.constant(np.array(number), np.int64) for number in (0, 1))
+    return g.node("Range", zero, g.node("Squeeze", g.size(n), g.constant([0], np.int64)), one)
 
 
 @emits(ops.Reshape)

@@ -87,6 +87,8 @@ class Graph:
         self.constants: dict[str, Array] = outer.constants if outer else {}
         self.uses: dict[Value, int] = outer.uses if outer else {}
         self.symbols: dict[str, tuple[str, int]] = outer.symbols if outer else {}  # size's name -> (input, axis)
+        #: of a size that is only a factor of others, as b of n b -> (input, axis, the product)
+        self.factors: dict[str, tuple[str, int, Dim]] = outer.factors if outer else {}
         self._sizes: dict[str, str] = {}
         self._forms: dict[Value, dict[str, str]] = {}
         self._arrays: dict[Value, Array] = {}
@@ -358,9 +360,12 @@ class Graph:
         """A size by its name, a quotient rounded down, or what of an expression is above 0."""
         if isinstance(atom, str):
             if atom not in self._sizes:
-                name, axis = self.symbols[atom]
+                name, axis, *product = self.symbols.get(atom) or self.factors[atom]
                 whole = self.node("Shape", name)
-                self._sizes[atom] = self.node("Gather", whole, self.constant([axis], np.int64), axis=0)
+                made = self.node("Gather", whole, self.constant([axis], np.int64), axis=0)
+                for n in product:
+                    made = self.node("Div", made, self.size(n // Dim.symbol(atom, 1)))
+                self._sizes[atom] = made
             return self._sizes[atom]
         if atom[0] == "max":
             return self.node("Max", self._polynomial(atom[1]), self.constant([0], np.int64))

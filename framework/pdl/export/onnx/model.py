@@ -155,6 +155,9 @@ def _inputs(program: Program, graph: Graph, names: Sequence[str] | None) -> tupl
         for axis, n in enumerate(port.shape):
             if symbolic(n) and n.text in n.names:
                 graph.symbols.setdefault(n.text, (port.name, axis))
+            elif symbolic(n) and len(n.expression) == 1:
+                for name in n.names:
+                    graph.factors.setdefault(name, (port.name, axis, n))
         _require_dtype(graph, port)
         graph.put_input(value, port.name, FIRST if first else PLAIN)
         ports.append(port)

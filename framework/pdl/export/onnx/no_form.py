@@ -37,6 +37,7 @@ NO_FORM: dict[str, str] = {
     "FullSVD": _LAPACK,
     "Imag": _COMPLEX,
     "Inv": _LAPACK,
+    "LinearNBits": "weights of few bits in panels for pdl's own runtime; export the net in floats instead",
     "Nextafter": "ONNX has no operator on the bits of floats",
     "Noise": _RANDOM,
     "NonMaxSuppression": "how many boxes it keeps depends on values; select_boxes has fixed sizes",

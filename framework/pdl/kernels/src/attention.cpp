@@ -1,6 +1,8 @@
-// Compiled once per instruction set, and again where the CPU has instructions for bf16: attention with its dropout, layer norm.
+// Compiled once per instruction set, and again where the CPU has instructions for bf16: attention with its dropout, attention to a cache,
+// layer norm.
 #include "attention.h"
 
+#include "cached.h"
 #include "layer_norm.h"
 
 namespace pdl::PDL_ISA {
@@ -16,6 +18,10 @@ const AttentionTable Kernels<S>::attention = {
 
 template <class S>
 const LayerNormTable Kernels<S>::layer_norm = {.forward = layers::layer_norm<S>, .backward = layers::layer_norm_grad<S>};
+
+template <class S>
+const CachedTable<S> Kernels<S>::cached = {.attend = cached::attend<S>};
+PDL_INSTANTIATE_STORED(Cached, cached)
 
 #define INSTANTIATE(S) \
   template const AttentionTable Kernels<S>::attention; \

@@ -65,9 +65,11 @@ const Table* with_bf16() {
     table.packed_bf16 = &Own::packed;
     table.attention[2] = &Own::attention;
     table.layer_norm[2] = &Own::layer_norm;
+    table.cached_bf16 = &Own::cached;
     table.pointwise_bf16 = &Own::pointwise;
     table.batch_norm_bf16 = &Own::batch_norm;
     table.softmax_bf16 = &Own::softmax;
+    table.rotary_bf16 = &Own::rotary;
     table.pooling_bf16 = &Own::pooling;
     table.cast = &avx512_bf16::kCastTable;
     return table;

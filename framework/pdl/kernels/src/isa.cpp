@@ -1,7 +1,10 @@
 // Compiled once per instruction set (PDL_ISA names it): the table of its kernels.
+#include "nbits.h"
 #include "table.h"
 
 namespace pdl::PDL_ISA {
+
+const NBitsTable kNBitsTable = {.product = nbits::product};
 
 #define PDL_STRING_(x) #x
 #define PDL_STRING(x) PDL_STRING_(x)
@@ -17,6 +20,7 @@ const Table kTable = {
     .copying = &kCopyTable,
     .image = &kImageTable,
     .int8 = &kInt8Table,
+    .nbits = &kNBitsTable,
 };
 
 }  // namespace pdl::PDL_ISA

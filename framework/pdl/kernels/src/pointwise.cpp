@@ -1,6 +1,7 @@
 // Compiled once per instruction set, and again where the CPU rounds to bf16: elementwise functions, sums over an axis, softmax.
 #include "pointwise.h"
 
+#include "rotary.h"
 #include "softmax.h"
 #include "sums.h"
 
@@ -26,6 +27,10 @@ const SoftmaxTable<T> Kernels<T>::softmax = {
     .soft_cross_entropy_grad = soft_cross_entropy_grad<T>,
 };
 PDL_INSTANTIATE_STORED(Softmax, softmax)
+
+template <class T>
+const RotaryTable<T> Kernels<T>::rotary = {.rotate = rotary::rotate<T>};
+PDL_INSTANTIATE_STORED(Rotary, rotary)
 
 const CastTable kCastTable = {.narrow = narrow_all, .widen = widen_all};
 

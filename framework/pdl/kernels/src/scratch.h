@@ -15,9 +15,11 @@ enum class Slot : int {
   kStateTile = 0, kStateOffsets = 1, kStateStarts = 2, kStateParts = 3,                       // statevector*.h, measure.h, pauli.h
   kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3,                                       // winograd.h, int8_winograd.h
   kAreaSums = 2,                                                                              // image.h
+  kGroupSums = 2,                                                                             // nbits.h
   kScatteredSums = 2,                                                                         // csr.h
   kCellWeights = 2, kCellStates = 3,                                                          // cells.h
   kHead = 2, kHeadShares = 3,                                                                 // attention.h
+  kCachedBlock = 2, kCachedShares = 3, kCachedSums = 4,                                       // cached.h
   kClassifierInputs = 2, kClassifierRows = 3, kClassifierBlock = 4, kClassifierOwners = 6,    // classifier.h, classifier_rows.h
   kRankingEntries = 2, kRankingSizes = 3, kRankingScores = 4,                                 // ranking.h
   kRegionRows = 2, kRegionColumns = 3,                                                      // regions.h
@@ -74,6 +76,8 @@ constexpr unsigned kStates = together(kStateTile, kStateOffsets, kStateStarts, k
 constexpr unsigned kWinograd = together(kFilterPoints, kChunkPoints, kPartPoints, kColumnSums);
 constexpr unsigned kCells = together(kCellWeights, kCellStates, kProduct);
 constexpr unsigned kAttention = together(kHead, kHeadShares);
+constexpr unsigned kCached = together(kCachedBlock, kCachedShares);
+constexpr unsigned kPrompts = together(kCachedSums, kAttention);
 constexpr unsigned kClassifier = together(kClassifierInputs, kClassifierRows, kClassifierBlock, kClassifierOwners);
 constexpr unsigned kRanking = together(kRankingEntries, kRankingSizes, kRankingScores, kProduct);
 constexpr unsigned kRegions = together(kRegionRows, kRegionColumns);

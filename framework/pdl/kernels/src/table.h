@@ -353,6 +353,21 @@ struct AttentionTable {
   void (*dropout)(void* y, const void* x, const void* ref, int activation, int64_t rows, int64_t columns, double p, uint64_t seed);
 };
 
+// Attention of t new positions a row to those that it has kept. Arrays contiguous, of the storage type; the new positions of row r go to
+// lengths[r] .. lengths[r] + counts[r] of its room, where counts[r] of the t are real.
+struct CachedCall {
+  int64_t rows, t, room, heads, kv_heads, e, d;
+  void* y;                          // OUT [rows, t, heads, d]; 0 where a position is not real
+  void *keys, *values;              // IN OUT [rows, room, kv_heads, e] and [rows, room, kv_heads, d]
+  const void *q, *k, *v;            // IN  [rows, t, heads, e], [rows, t, kv_heads, e], [rows, t, kv_heads, d]
+  const int64_t *lengths, *counts;  // IN  [rows]
+  double scale;
+};
+template <class T>
+struct CachedTable {
+  int64_t (*attend)(const CachedCall& call);
+};
+
 // Layer norm of t = x + residual, x dropped out before; arrays [rows, columns] of the storage type, the others of the arithmetic.
 struct LayerNormCall {
   int64_t rows, columns;
@@ -561,6 +576,19 @@ struct FocalTable {
   void (*distribution_slope)(T* dx, const T* g, const T* x, const T* lse, const T* target, int64_t rows, int64_t bins);
 };
 
+// Columns of queries and keys turned by angles of their positions (rotary.h).
+template <class T>
+struct RotaryTable {
+  void (*rotate)(T* y, const T* x, const Real<T>* cos, const Real<T>* sin, int64_t rows, int64_t columns, int64_t turns, int64_t heads,
+                 int64_t size, bool back);
+};
+
+// Products with weights of 8 or 4 bits (nbits.h).
+struct NBitsTable {
+  void (*product)(float* y, const float* x, const int32_t* packed, const float* levels, const float* bias, int64_t rows, int64_t k, int64_t n,
+                  int64_t group, int bits);
+};
+
 // All families of the table: FAMILY(Name, name) for float32 and float64, STORED(Name, name) for bfloat16 as a type of storage, too.
 #define PDL_FAMILIES(FAMILY, STORED) \
   STORED(Gemm, gemm) \
@@ -571,7 +599,9 @@ struct FocalTable {
   STORED(Pointwise, pointwise) \
   STORED(Chain, chain) \
   STORED(Softmax, softmax) \
+  STORED(Rotary, rotary) \
   STORED(Pooling, pooling) \
+  STORED(Cached, cached) \
   FAMILY(Norm, norm) \
   FAMILY(Cells, cells) \
   FAMILY(Classifier, classifier) \
@@ -600,6 +630,7 @@ struct Table {
   const CopyTable* copying;
   const ImageTable* image;
   const Int8Table* int8;
+  const NBitsTable* nbits;
 };
 
 // What the table of an instruction set consists of, in its namespace. A family's unit defines its member and instantiates it by
@@ -616,6 +647,7 @@ struct Table {
   extern const CopyTable kCopyTable; \
   extern const ImageTable kImageTable; \
   extern const Int8Table kInt8Table; \
+  extern const NBitsTable kNBitsTable; \
   extern const Table kTable;
 
 #if defined(PDL_ISA)

@@ -34,6 +34,12 @@ _IDLE: tuple[type[Op], ...] = (Identity, Clone, AsType, Dropout, PermuteDims, *_
 def compute_constant(node: Node, walk: Rewriter) -> dict[Value, Value] | None:
     """The values of a node whose inputs are all known."""
     op = node.op
+    if op.of_shapes:
+        if any(v is not None and symbolic(v.spec.shape) for v in node.inputs):
+            return None
+        arrays = [None if v is None else np.broadcast_to(np.zeros((), v.spec.dtype), v.spec.shape) for v in node.inputs]
+        made = _quiet.run(op.run, tuple(arrays))
+        return {out: walk.capture(np.array(array), None) for out, array in zip(node.outputs, made, strict=True)}
     if op.stateful or op.effect or op.recorded or any(v is not None and v.tensor is None for v in node.inputs):
         return None
     arrays = [walk.constant(v) for v in node.inputs]

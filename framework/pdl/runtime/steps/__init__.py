@@ -16,8 +16,9 @@ from pdl.runtime.sample import Sample
 from pdl.runtime.steps.base import NamesOf, Resources, Step
 from pdl.runtime.steps.inputs import Flag, Input, InputStep, PreStep
 from pdl.runtime.steps.outputs import Labelled, PostStep, Ranking, alike, ranked_alike
+from pdl.runtime.steps.writing import Writes
 
 __all__ = [
     "Drawing", "Flag", "Input", "InputStep", "Labelled", "Mark", "NamesOf", "PostStep", "PreStep", "Ranking",
-    "Resources", "Sample", "Step", "alike", "ranked_alike",
+    "Resources", "Sample", "Step", "Writes", "alike", "ranked_alike",
 ]  # fmt: skip

@@ -37,7 +37,7 @@ class Input:
 @dataclass(frozen=True)
 class Flag:
     """An option that `pdl predict` offers for a model: --row, how its value is written, and what it is for. It may be
-    given several times."""
+    given several times. One that takes no value has no metavar."""
 
     name: str
     metavar: str
@@ -97,6 +97,12 @@ class InputStep(Step):
     def configured(self, values: Mapping[str, Sequence[str]]) -> InputStep:
         """The step that reads inputs where options of the last steps (`PostStep.flags`) have these values."""
         return self
+
+    def conversation(self, turns: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+        """The item to which the answer is the next turn of a conversation, whose turns so far are these, oldest first,
+        as many of the last ones as the model reads; and texts that end that answer. UsageError where an input is no
+        text."""
+        raise UsageError(f"one cannot talk with this model: it takes a {self.takes}; use pdl predict")
 
     # -- the command line ----------------------------------------------------------------------------------------------
     @property

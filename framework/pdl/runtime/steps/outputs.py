@@ -35,12 +35,14 @@ class PostStep(Step):
     beside       names of further outputs that it takes from the sample
     unordered    rows of the outputs are in an order that nearly equal values decide, so that two runs of a model are
                  compared by their answers alone
+    finds_text   whether the rows of an answer are texts of others under "text", best first, as in a conversation
     """
 
     any_script: ClassVar[bool] = False
     reads: Sequence[str] = ()
     beside: Sequence[str] = ()
     unordered: ClassVar[bool] = False
+    finds_text: ClassVar[bool] = False
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         """The value after this step, of an output of the net for `sample`."""

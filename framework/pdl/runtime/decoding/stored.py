@@ -1,0 +1,169 @@
+"""A decoder in program.json, and back: nothing of it runs before its programs fit each other and what they are told.
+
+    {"format": 1, "kind": "decoder", "inputs": ["tokens"], "outputs": ["tokens", "scores", "ended"],
+     "encode": {...} or null, "step": {...},
+     "state": [{"key_values": 64}, {"carried": [64], "memory": 0}, ...],
+     "writing": {"ends": [2], "begin": [1], "prompt": null, "pad": 0, "options": {"beams": 4}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pdl.decoder_state import Carried, Kept, KeyValues
+from pdl.dims import Dim, same
+from pdl.dtype import ALL, Array, int64, is_differentiable
+from pdl.errors import PdlError
+from pdl.ops.base import Spec
+from pdl.program import Program
+from pdl.program.ir import is_state, show_spec
+from pdl.runtime.checked import program_of
+from pdl.runtime.decoding.options import OUTPUTS, Writing
+from pdl.runtime.decoding.programs import FIRST
+from pdl.runtime.strict import check, check_keys, fault
+
+MOST_STATES = 4096
+_WHERE = "program.json"
+
+
+def content_of(
+    encode: Program | None, step: Program, kinds: Sequence[Kept], writing: Writing, inputs: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """program.json and the arrays of both programs; what both read stands in the file once."""
+    arrays: dict[str, Array] = {}
+    known: dict[int, str] = {}
+    stored: dict[str, Any] = {"encode": None}
+    for part, program in (("encode", encode), ("step", step)):
+        if program is None:
+            continue
+        program = program.copy()
+        names = program.names()
+        for value in program.captures:
+            assert value.tensor is not None
+            name = known.get(id(value.tensor)) if is_state(value.tensor) else None
+            if name is None:
+                name = names[value] if names[value] not in arrays else f"{part}.{names[value]}"
+                known[id(value.tensor)] = name
+            value.name = name
+            arrays[name] = value.tensor._data
+        stored[part] = program.to_dict()
+    state = [_kind_to_dict(kind) for kind in kinds]
+    more = {"inputs": list(inputs), "outputs": list(OUTPUTS), "state": state, "writing": writing.to_dict()}
+    return {"kind": "decoder", **stored, **more}, arrays
+
+
+def read(
+    stored: Mapping[str, Any], weights: Mapping[str, Array], source: str
+) -> tuple[Program | None, Program, tuple[Kept, ...], Writing]:
+    """The programs and settings of a decoder, verified; DataError where anything is wrong."""
+    texts = [*stored["inputs"], *stored["outputs"]]
+    check(all(isinstance(each, str) for each in texts), source, _WHERE, "a name that is no text")
+    check(stored["outputs"] == list(OUTPUTS), source, _WHERE, f"outputs must be {', '.join(OUTPUTS)}")
+    check(len(stored["state"]) <= MOST_STATES, source, _WHERE, f"{len(stored['state'])} states, limit {MOST_STATES}")
+    kinds = tuple(_kind_from_dict(each, source) for each in stored["state"])
+    try:
+        writing = Writing.from_dict(stored["writing"])
+    except (PdlError, TypeError) as error:
+        raise fault(source, f"{_WHERE}: writing", str(error)) from None
+    parts = [each for each in (stored["encode"], stored["step"]) if each is not None]
+    used = {name for part in parts for name in _captured(part, source)}
+    unused = sorted(weights.keys() - used)
+    check(not unused, source, "weights.safetensors", f"holds {unused[:3]}, which no program reads")
+
+    def program(part: Any) -> Program:
+        own = _captured(part, source)
+        return program_of(part, {name: weights[name] for name in own if name in weights}, source)
+
+    encode = None if stored["encode"] is None else program(stored["encode"])
+    step = program(stored["step"])
+    _check_fit(encode, step, kinds, writing, stored["inputs"], source)
+    return encode, step, kinds, writing
+
+
+def _captured(part: Any, source: str) -> list[str]:
+    """The names of a program's weights."""
+    captures = part.get("captures")
+    good = isinstance(captures, list) and all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in captures)
+    check(good, source, _WHERE, "its captures are not a list of named values")
+    return [c["name"] for c in captures]
+
+
+def _check_fit(
+    encode: Program | None, step: Program, kinds: Sequence[Kept], writing: Writing, inputs: Sequence[str], source: str
+) -> None:
+    """DataError unless the programs fit each other: what encode makes is what step takes, and so are states."""
+    own = [name for name in inputs if name != writing.prompt]
+    good = len(set(inputs)) == len(inputs) and len(own) + (writing.prompt is not None) == len(inputs)
+    check(good and inputs, source, f"{_WHERE}: inputs", f"{', '.join(inputs)}; the prompt is {writing.prompt}")
+    takes = [] if encode is None else encode.inputs
+    check(len(takes) == len(own), source, f"{_WHERE}: inputs", f"{len(own)} names, encode takes {len(takes)}")
+    for value, name in zip(takes, own, strict=True):
+        value.name = name
+    memory = [] if encode is None else [v.spec for v in encode.outputs if v is not None]
+    where = f"{_WHERE}: step"
+    given = [v.spec for v in step.inputs]
+    check(len(given) == FIRST + len(kinds) + len(memory), source, where, f"{len(given)} inputs")
+    tokens = given[0]
+    check(len(tokens.shape) == 2 and tokens.dtype == int64, source, where, f"its tokens are {show_spec(tokens)}")
+    rows, steps = tokens.shape
+    check(isinstance(rows, Dim) and isinstance(steps, Dim), source, where, "rows or steps of a fixed size")
+    for spec in given[1:FIRST]:
+        check(_like(spec, Spec((rows,), int64)), source, where, f"counts or lengths are {show_spec(spec)}")
+    states, last = given[FIRST : FIRST + len(kinds)], given[FIRST + len(kinds) :]
+    room: int | None = None
+    for kind, spec in zip(kinds, states, strict=True):
+        if isinstance(kind, KeyValues):
+            check(len(spec.shape) == 3, source, where, f"keys and values are {show_spec(spec)}")
+            room = spec.shape[1] if room is None else room
+            check(isinstance(room, Dim), source, where, "room of a fixed size")
+            wanted = Spec((rows, room, kind.width), kind.dtype)
+        elif kind.memory is None:
+            wanted = Spec((rows, *kind.shape), kind.dtype)
+        else:
+            check(kind.memory < len(memory), source, where, f"a state begins with memory {kind.memory}, which is none")
+            wanted = Spec((rows, *memory[kind.memory].shape[1:]), memory[kind.memory].dtype)
+        check(_like(spec, wanted), source, where, f"a state is {show_spec(spec)}, expected {show_spec(wanted)}")
+    for spec, made in zip(last, memory, strict=True):
+        check(_like(spec, made), source, where, f"takes {show_spec(spec)} where encode makes {show_spec(made)}")
+    outs = [v.spec for v in step.outputs if v is not None]
+    check(len(outs) == 1 + len(kinds), source, where, f"{len(outs)} outputs")
+    for spec, wanted in zip(outs[1:], states, strict=True):
+        check(_like(spec, wanted), source, where, f"makes the state {show_spec(spec)}, expected {show_spec(wanted)}")
+    scores = outs[0]
+    good = len(scores.shape) == 2 and same(scores.shape[0], rows) and not isinstance(scores.shape[1], Dim)
+    good = good and is_differentiable(scores.dtype) and scores.dtype.kind != "c"
+    check(good and scores.shape[1] > 0, source, where, f"its scores are {show_spec(scores)}")
+    size, options = scores.shape[1], writing.options
+    for name, numbers in (
+        ("ends", writing.ends), ("begin", writing.begin), ("prefix", options.prefix), ("banned", options.banned)
+    ):  # fmt: skip
+        wrong = next((n for n in numbers if n >= size), None)
+        check(wrong is None, source, f"{_WHERE}: writing", f"{name} has the token {wrong} of {size}")
+
+
+def _like(a: Spec, b: Spec) -> bool:
+    """Whether two specs are the same whatever their names stand for."""
+    return a.dtype == b.dtype and len(a.shape) == len(b.shape) and all(map(same, a.shape, b.shape))
+
+
+def _kind_to_dict(kind: Kept) -> dict[str, Any]:
+    if isinstance(kind, KeyValues):
+        return {"key_values": kind.width, "dtype": np.dtype(kind.dtype).name}
+    return {"carried": list(kind.shape), "dtype": np.dtype(kind.dtype).name, "memory": kind.memory}
+
+
+def _kind_from_dict(data: Any, source: str) -> Kept:
+    where = f"{_WHERE}: state"
+    if isinstance(data, dict) and "key_values" in data:
+        check_keys(data, {"key_values": int, "dtype": str}, source, where)
+        check(1 <= data["key_values"] <= 2**20, source, where, f"a width of {data['key_values']}")
+        check(data["dtype"] in ("float32", "float64", "bfloat16"), source, where, f"dtype {data['dtype'][:20]!r}")
+        return KeyValues(data["key_values"], ALL[data["dtype"]])
+    check_keys(data, {"carried": list, "dtype": str, "memory": (int, type(None))}, source, where)
+    shape = data["carried"]
+    good = len(shape) <= 8 and all(type(n) is int and 0 <= n <= 2**24 for n in shape) and data["dtype"] in ALL
+    check(good and (data["memory"] is None or data["memory"] >= 0), source, where, f"{str(data)[:80]}")
+    return Carried(tuple(shape), ALL[data["dtype"]], data["memory"])
