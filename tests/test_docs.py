@@ -89,6 +89,9 @@ def _write_texts(place: Path) -> None:
     standin.write_tagged(place, {"path": "names.conll"})
     standin.write_questions(place, {"path": "questions.json"})
     standin.write_mistakes(place, {"path": "mistakes.tsv"})
+    standin.write_dialogues(place, {"path": "talk.txt"})
+    standin.write(place / "turns.txt", ["hello .\thow was the room ?", "how was the plot ?"])
+    standin.write_parallel(place, {"path": "translations.tsv"})
     texts = [text for text, _ in standin.draw("alike", 240)]
     others = [" ".join(text.split()[1:]) if i % 2 else texts[i - 1] for i, text in enumerate(texts)]
     rows = [f"{text}\t{other}\t{i % 2}" for i, (text, other) in enumerate(zip(texts, others, strict=True))]

@@ -179,6 +179,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
         [("nucleus", [x, y, x, y]) for x, y in [(1, 1), (2, 3), (3, 1)]],
     ),
     "cv/centerface": (portrait, places, [("face", [3, 1, 4, 3])]),
+    "nlp/ernie_zh": (lambda _: "中华人民[MASK]和国", lambda answer: answer["masks"][0]["found"][0]["token"], "共"),
     "nlp/clinc150": (order, label, "translate"),
     "nlp/lac": (love, words, ["我/r", "爱/v", "北京/LOC", "天安门/LOC"]),
     "nlp/ud_ewt": (sentence, speech, ["DET", "NOUN", "VERB", "DET", "NOUN"]),
@@ -190,7 +191,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
 BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
     "detection": stop_sign, "instance_segmentation": cells, "text_classification": order,
-    "embedding": sentence, "tagging": sentence,
+    "embedding": sentence, "tagging": sentence, "masked_language_model": sentence,
 }  # fmt: skip
 
 
@@ -226,7 +227,7 @@ def test_our_own_weights_reach_the_stated_metric(name: str) -> None:
     metric = ENTRIES[name].metric
     assert metric is not None
     try:
-        measured = evaluate(bundle_of(name)).metrics
+        measured = evaluate(bundle_of(name), split=metric.name.partition("/")[0]).metrics
     except DataError as error:
         pytest.skip(str(error))
     assert measured[metric.name] == pytest.approx(metric.value, abs=5e-5)

@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[1]
 LIMIT = 6_000_000  # a wheel stays small
 
 
-def publish(run: Path, suite: str, name: str, store: str, licence: str) -> tuple[Path, dict[str, Any]]:
-    """The file, and what `pdl eval` says of it."""
+def publish(run: Path, suite: str, name: str, store: str, licence: str, split: str) -> tuple[Path, dict[str, Any]]:
+    """The file, and what `pdl eval` says of it on a split."""
     package = ROOT / "suites" / suite / f"pdl_{suite}"
     file = package / "weights" / f"{name}.pdl"
     file.parent.mkdir(exist_ok=True)
@@ -32,7 +32,7 @@ def publish(run: Path, suite: str, name: str, store: str, licence: str) -> tuple
     if file.stat().st_size > LIMIT:
         raise SystemExit(f"{file}: {file.stat().st_size} bytes, more than {LIMIT}")
     keep_log(run, ROOT / "suites" / suite / "training" / name)
-    return file, evaluate(file).metrics
+    return file, evaluate(file, split=split).metrics
 
 
 def keep_log(run: Path, folder: Path) -> None:
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--licence", default="Apache-2.0", help="an SPDX name; that of the data, where it binds")
     args = parser.parse_args()
     suite, _, name = args.name.partition("/")
-    file, metrics = publish(args.run, suite, name, args.store, args.licence)
+    file, metrics = publish(args.run, suite, name, args.store, args.licence, args.metric.partition("/")[0])
     print(yaml.safe_dump(entry(args.run, name, file, metrics, args), sort_keys=False, allow_unicode=True, width=110))
 
 

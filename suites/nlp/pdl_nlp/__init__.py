@@ -16,9 +16,13 @@ MOVED: dict[str, str] = {}
 
 INIT = {
     "classification": "pdl_nlp.classification.init:write_recipe",
+    "dialogue": "pdl_nlp.dialogue.init:write_recipe",
     "embedding": "pdl_nlp.embedding.init:write_recipe",
     "correction": "pdl_nlp.correction.init:write_recipe",
+    "language_modelling": "pdl_nlp.language_modelling.init:write_recipe",
     "matching": "pdl_nlp.matching.init:write_recipe",
+    "pretraining": "pdl_nlp.pretraining.init:write_recipe",
+    "seq2seq": "pdl_nlp.seq2seq.init:write_recipe",
     "span_extraction": "pdl_nlp.span_extraction.init:write_recipe",
     "tagging": "pdl_nlp.tagging.init:write_recipe",
     "word_vectors": "pdl_nlp.word_vectors.init:write_recipe",

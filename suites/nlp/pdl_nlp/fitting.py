@@ -110,12 +110,24 @@ class WithTokenizer:
         given = self.kind
         self.kind = "words" if given is None else given
         if self.kind in KINDS and (given is not None or begin is None):
+            self._same_tokens(begin, given, None)
             self.fit_vocabulary(counted(texts, self.kind, lower=self.lower), special=special)
             return
         made = checkpoints.tokenizer(begin) if given is None else read(given)
+        self._same_tokens(begin, given, made)
         self.kind, vocabularies, arrays = made.state()
         self.vocabularies |= vocabularies
         self.constants |= {f"tokens.{name}": array for name, array in arrays.items()}
+
+    def _same_tokens(self, begin: str | None, given: Any, made: Tokenizer | None) -> None:
+        """ConfigError where a tokenizer that is given numbers tokens otherwise than that of the checkpoint; None: one
+        that is made of training texts."""
+        if begin is None or given is None or skipped() or not checkpoints.has_tokenizer(begin):
+            return
+        known = checkpoints.tokenizer(begin).tokens
+        if made is None or list(known) != list(made.tokens):
+            advice = f"the weights of model.pretrained={begin} are for the {len(known):,} of its own; leave it out"
+            raise ConfigError(f"task.tokenizer={given} numbers tokens otherwise: {advice}, and that is taken")
 
     def fit_vocabulary(self, counts: Counter[str], *, special: Mapping[str, str] = SPECIAL) -> None:
         """Number the tokens of training, behind these special ones."""
@@ -181,8 +193,9 @@ def check_length(model: Module, max_length: int) -> None:
 
 
 def pretrained_sizes(recipe: Recipe) -> dict[str, Any]:
-    """Sizes of the encoder that the model begins with, where the recipe leaves some out."""
-    begin, model = recipe.model.get("pretrained"), recipe.model
+    """Sizes of the encoder that the model begins with, where the recipe leaves some out; none of a run, which has
+    weights of its own and does not need what it began with."""
+    begin, model = None if skipped() else recipe.model.get("pretrained"), recipe.model
     left_out = [name for name in checkpoints.SIZES if name in model.takes and name not in model]
     return checkpoints.sizes(begin) if begin is not None and left_out else {}
 

@@ -12,6 +12,7 @@ import pdl
 from pdl.data.faults import fault
 from pdl.dtype import Array
 from pdl.errors import ConfigError, DataError
+from pdl.files import PACKED
 from pdl.runtime import tables
 from pdl_nlp import checkpoints
 from pdl_nlp.steps.letters import Letters
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from pdl_nlp.models.word2vec import Word2Vec
 
 BLOCK = 4096  # words whose vectors are made together
-FORMS = (".vec", ".txt", ".vec.gz", ".txt.gz")
+FORMS = tuple(f"{end}{packed}" for end in (".vec", ".txt") for packed in ("", *PACKED))
 
 
 class Vectors:
     """Vectors of words: `dim`, and `names` of those that are listed.
 
     source  a file of lines `word number number ...` (word2vec's, fastText's and GloVe's text form, with or without a
-            first line of two numbers, .gz too); or a run or bundle of `pdl_nlp.WordVectors`
+            first line of two numbers, packed too); or a run or bundle of `pdl_nlp.WordVectors`
     """
 
     def __init__(self, source: str | Path) -> None:

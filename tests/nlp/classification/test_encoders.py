@@ -107,6 +107,9 @@ def test_an_encoder_goes_on_from_a_run_of_ours(checkpoint: Path, tmp_path: Path)
     log = (tmp_path / "second/train.log").read_text()
     assert f"pretrained {tmp_path / 'first'}: " in log
     assert "RE-INITIALISED" not in log
+    shutil.rmtree(tmp_path / "first")
+    assert workflow.predict(tmp_path / "second", ["the room was lovely"])
+    assert workflow.evaluate(tmp_path / "second", split="val")
 
 
 def test_a_tokenizer_with_arrays_stays_with_the_run(tmp_path: Path) -> None:
@@ -125,6 +128,20 @@ def test_a_tokenizer_with_arrays_stays_with_the_run(tmp_path: Path) -> None:
     np.save(tmp_path / "run/vocabularies/tokens.merges.npy", np.array(["x"], object), allow_pickle=True)
     with pytest.raises(pdl.errors.DataError, match="no array of NumPy"):
         workflow.predict(tmp_path / "run", ["x"])
+
+
+@pytest.mark.parametrize("tokenizer", ["words", "other"])
+def test_weights_are_for_the_tokens_of_their_checkpoint(tokenizer: str, checkpoint: Path, tmp_path: Path) -> None:
+    if tokenizer == "other":
+        shutil.copytree(checkpoint, tmp_path / "other")
+        lines = (checkpoint / "vocab.txt").read_text().splitlines()
+        (tmp_path / "other/vocab.txt").write_text("\n".join([*lines[:-2], *lines[:-3:-1]]) + "\n")
+        tokenizer = str(tmp_path / "other")
+    tree = of_bert(tmp_path, checkpoint, task__tokenizer=tokenizer)
+    with pytest.raises(
+        ConfigError, match=r"task.tokenizer=.* numbers tokens otherwise: the weights of model.pretrained"
+    ):
+        workflow.train(from_dict(tree), run=tmp_path / "run")
 
 
 def test_faults(checkpoint: Path, tmp_path: Path) -> None:

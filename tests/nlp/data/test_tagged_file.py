@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pdl.errors import DataError
-from pdl_nlp.data import PlainText, TaggedFile
+from pdl_nlp.data import PlainText, TaggedFile, standin
 
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "CoNLL": ("-DOCSTART- O\n\nAda B-PER\nsees O\n\n# O\nRome B-LOC\n", {}),
@@ -74,7 +74,7 @@ def test_stand_ins_are_read_by_the_same_settings(settings: dict[str, Any], tmp_p
     assert len(data) == 240
 
 
-def test_a_stream_of_lines_and_documents(tmp_path: Path) -> None:
+def test_a_stream_of_lines_and_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "a.txt").write_text("one\ntwo\n\n three \n")
     (tmp_path / "deep/b.txt.gz").write_bytes(gzip.compress(b"four\n"))
@@ -82,6 +82,14 @@ def test_a_stream_of_lines_and_documents(tmp_path: Path) -> None:
     assert [each["text"] for each in PlainText(tmp_path)] == ["one", "two", "three", "four", "five"]
     found = [each["text"] for each in PlainText([tmp_path / "a.txt"], documents=True)]
     assert found == ["one\ntwo", "three"]
+    standin.write(tmp_path / "deep/d.txt.xz", ["six", "", "seven"])
+    standin.write(tmp_path / "deep/d.txt.bz2", ["eight"])
+    pattern = PlainText([tmp_path / "a.txt", str(tmp_path / "deep/*.txt.?z*")], documents=True)
+    assert [each["text"] for each in pattern] == [*found, "four", "eight", "six", "seven"]
+    monkeypatch.setenv("PDL_DATA", str(tmp_path))
+    assert [each["text"] for each in PlainText("**/*.xz")] == ["six", "seven"]
+    with pytest.raises(DataError, match=r"\*.xml is not there"):
+        PlainText("deep/*.xml")
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match="holds no texts"):
         PlainText(tmp_path / "none")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,13 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
 def written(path: Path, text: str | bytes) -> Path:
     data = text if isinstance(text, bytes) else text.encode()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    pack: Any = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}.get(path.suffix, bytes)
+    path.write_bytes(pack(data))
     return path
 
 
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("packed", ["", ".gz", ".bz2", ".xz"])
 def test_all_forms_have_the_same_texts(name: str, packed: str, tmp_path: Path) -> None:
     text, settings = FORMS[name]
     data = TextFile(written(tmp_path / f"{name}{packed}", text), **settings)

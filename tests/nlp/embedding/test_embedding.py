@@ -19,7 +19,7 @@ from pdl.train import Recipe
 from pdl_nlp.data import TextFile, standin
 from pdl_nlp.embedding.baselines import bm25
 from pdl_nlp.embedding.loader import Pairs
-from pdl_nlp.embedding.losses import info_nce
+from pdl_nlp.embedding.losses import cosent, info_nce
 from pdl_nlp.embedding.metrics import Scored, Spearman
 from pdl_nlp.tokenizers import BERT, Words
 
@@ -31,6 +31,15 @@ def test_the_loss_is_that_of_finding_the_partner() -> None:
     own = np.diag(scores)
     expected = np.mean([*(np.log(np.exp(scores).sum(1)) - own), *(np.log(np.exp(scores).sum(0)) - own)])
     assert float(info_nce(pdl.tensor(a), pdl.tensor(b), 0.1).item()) == pytest.approx(expected)
+
+
+def test_cosines_in_another_order_than_their_scores_cost() -> None:
+    rng = np.random.default_rng(0)
+    cosines, scores = rng.uniform(-1, 1, 7), np.array([0.0, 3, 1, 1, 5, 2, 4])
+    wrong = [np.exp((cosines[j] - cosines[i]) / 0.1) for i in range(7) for j in range(7) if scores[i] > scores[j]]
+    found = cosent(pdl.tensor(cosines), pdl.tensor(scores), 0.1)
+    assert float(found.item()) == pytest.approx(np.log(1 + np.sum(wrong)))
+    assert float(cosent(pdl.tensor(cosines), pdl.tensor(np.ones(7)), 0.1).item()) == 0.0
 
 
 def test_spearman_is_that_of_scipy() -> None:
@@ -198,6 +207,16 @@ def test_training_takes_the_pairs_that_mean_the_same(tmp_path: Path) -> None:
         Pairs(data, tokenizer, 24, positive=6)
 
 
+def test_all_scores_teach_too(tmp_path: Path) -> None:
+    tree = recipe(tmp_path)
+    tree["task"]["loss"] = "cosent"
+    workflow.train(from_dict(tree), run=tmp_path / "run")
+    assert json.loads((tmp_path / "run/result.json").read_text())["metrics"]["test/spearman"] > 0.6
+    tree["task"]["positive"] = 5
+    with pytest.raises(ConfigError, match="loss=cosent learns from all scores"):
+        workflow.train(from_dict(tree), run=tmp_path / "other")
+
+
 def test_faults(tmp_path: Path) -> None:
     tree = recipe(tmp_path)
     (tmp_path / "val.tsv").write_text("a\tb\thigh\n")
@@ -213,3 +232,13 @@ def test_faults(tmp_path: Path) -> None:
         del tree["data"][split]["pair"]
     with pytest.raises(DataError, match="needs pairs of texts"):
         workflow.train(from_dict(tree), run=tmp_path / "single")
+
+
+def test_it_answers_with_the_nearest_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the plot was dull .\nthe room was quite lovely .\nthe book was sharp .\n")
+    said = ["chat", str(run / "model.pdl"), "the room was lovely ."]
+    assert main([*said, "--search", str(lines)]) == 0
+    assert capsys.readouterr().out == "the room was quite lovely .\n"
+    assert main(said) == 2
+    assert "finds the best of other texts: --search FILE" in capsys.readouterr().err

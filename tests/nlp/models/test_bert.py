@@ -205,7 +205,7 @@ def test_vectors_of_texts(pooling: str, normalised: bool, tmp_path: Path) -> Non
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "another kind": ({"model_type": "distilbert"}, r"model_type='distilbert' is not of BERT's kind"),
+    "another kind": ({"model_type": "distilbert"}, r"model_type='distilbert' is of neither BERT's nor GPT's kind"),
     "relative positions": ({"position_embedding_type": "relative_key"}, "expected 'absolute'"),
     "another activation": ({"hidden_act": "gelu_new"}, "hidden_act='gelu_new' is not known"),
 }
@@ -232,6 +232,20 @@ def test_faults_of_folders(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{}")
     with pytest.raises(DataError, match="model_type=None"):
         checkpoints.sizes(folder)
+
+
+def test_rotary_positions_are_no_weights_and_reach_every_layer() -> None:
+    pdl.seed(0)
+    net = BERT(40, dim=12, heads=3, layers=2, positions="rotary", segments=0, dropout=0.0)
+    assert not any("positions" in name for name, _ in net.named_parameters())
+    for p in net.parameters():
+        init.normal_(p, std=0.4)
+    again = BERT(40, dim=12, heads=3, layers=2, positions="rotary", segments=0, max_length=4).eval()
+    again.load_state_dict(net.state_dict())
+    tokens = pdl.as_tensor(TOKENS)
+    np.testing.assert_allclose(again(tokens).data, net.eval()(tokens).data)
+    swapped = pdl.as_tensor(TOKENS[:1, [0, 2, 1, 3, 4, 5, 6, 7, 8]])
+    assert np.abs(net(swapped).data[:, 0] - net(tokens[:1]).data[:, 0]).max() > 1e-3
 
 
 def test_faults_of_arguments() -> None:

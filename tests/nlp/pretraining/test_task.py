@@ -14,12 +14,13 @@ from scipy.special import erf, log_softmax
 import pdl
 from pdl import workflow
 from pdl.cli import main
-from pdl.config import from_dict
+from pdl.config import from_dict, load
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.train import Recipe
 from pdl_nlp import MaskedLanguageModel, checkpoints
 from pdl_nlp.data import standin
 from pdl_nlp.models import BERTForPretraining, BERTTagger
+from pdl_nlp.pretraining.init import write_recipe
 from pdl_nlp.pretraining.losses import divergence
 from pdl_nlp.pretraining.units import Tagger
 
@@ -56,6 +57,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree["optim"]["lr"], tree["train"] = 0.005, {"epochs": 100, "max_steps": 800, "eval_every": 100}
     workflow.train(from_dict(tree), run=folder / "run")
     return folder / "run"
+
+
+def test_init_writes_a_recipe_that_trains(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.txt"
+    file.write_text("the room was lovely .\nthe plot was dull .\n" * 300)
+    (tmp_path / "mine.yaml").write_text(write_recipe(file))
+    small = ["model.dim=32", "model.layers=1", "model.heads=2", "model.hidden=64", "train.max_steps=5"]
+    workflow.train(load(tmp_path / "mine.yaml", small), run=tmp_path / "run")
+    session = pdl.runtime.load(tmp_path / "run/model.pdl")
+    assert session("the [MASK] was lovely .")
+    file.write_text("too few\n")
+    with pytest.raises(DataError, match="2 words; at least 2,000 are needed"):
+        write_recipe(file)
 
 
 def test_the_loss_is_bert_s() -> None:

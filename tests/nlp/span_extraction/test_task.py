@@ -126,6 +126,26 @@ def test_files_of_questions_and_of_answers(
     assert json.loads(capsys.readouterr().out)[0]["answer"] in "the room was dull ."
 
 
+def test_answers_out_of_documents_with_their_evidence(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/one.txt").write_text("the room was dull .\n\nthe plot was slow .\n")
+    (tmp_path / "texts/two.txt").write_text("the screen was dull . the hotel was lovely . the book was slow .\n")
+    asked = ["predict", str(run / "model.pdl"), "how was the hotel ?", "--search"]
+    assert main([*asked, "texts", "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    best = answer["found"][0]
+    assert best["place"] == "two.txt:1"
+    assert best["answer"] in best["text"]
+    assert [each["score"] for each in answer["found"]] == sorted((e["score"] for e in answer["found"]), reverse=True)
+    assert main([*asked, "texts/two.txt", "--topk", "1"]) == 0
+    assert "texts/two.txt:1" in capsys.readouterr().out
+    assert main([*asked[:-1], "--retriever", "nlp/minilm"]) == 2
+    assert "--search FILE or FOLDER" in capsys.readouterr().err
+
+
 def test_the_report_has_lengths_and_mistakes(run: Path) -> None:
     page = (run / "report.html").read_text()
     assert "Answers by their length (test)" in page

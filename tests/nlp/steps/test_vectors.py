@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -127,6 +128,12 @@ def test_an_index_is_kept_and_brought_up_to_date(tmp_path: Path, monkeypatch: py
     assert found() == (["a.txt:1", "c.txt:1"], 1)
     with np.load(index) as held:
         assert held["vectors"].shape == (2, 8), "what is gone is left out"
+    times = (tmp_path / "texts/c.txt").stat()
+    (tmp_path / "texts/c.txt").write_text("runs want\n")
+    os.utime(tmp_path / "texts/c.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert found() == (["a.txt:1", "c.txt:1"], 1), "a text counts by what it is, not by size and time of its file"
+    (tmp_path / "texts/c.txt").rename(tmp_path / "texts/e.txt")
+    assert found() == (["a.txt:1", "e.txt:1"], 0), "a file with another name is the same text"
     assert found("another model")[1] == 2
     index.write_bytes(index.read_bytes()[:-30])
     with pytest.warns(RuntimeWarning, match="is damaged and made anew"):

@@ -3,12 +3,16 @@ scripts. tools/bench/tokenizers.py compares whole vocabularies on 20,000 lines."
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pdl_nlp.tokenizers import read
+from pdl_nlp.tokenizers import Tokenizer, read
+from pdl_nlp.tokenizers.normal import FORMS
 from tests.nlp.tokenizers.mixed import mixed_lines
 
 LINES = mixed_lines(400, seed=1)
@@ -73,6 +77,60 @@ def test_as_hf(kind: str, tmp_path: Path) -> None:
             one, segments = ours.encode(first, pair, max_length=16)
             assert (one.ids.tolist(), segments.tolist()) == (expected.ids, expected.type_ids)
             assert [tuple(each) for each in one.offsets.tolist()] == expected.offsets
+
+
+UNIGRAMS = ("always", "first", "never", "whole", "bytes", "NFKC", "added")
+
+
+def unigram(kind: str, file: Path) -> Any:
+    """HF's unigram model, trained by HF on other lines, and saved."""
+    tokenizers = hf()
+    models, pre, post = tokenizers.models, tokenizers.pre_tokenizers, tokenizers.processors
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    made = tokenizers.Tokenizer(models.Unigram())
+    scheme = kind if kind in ("first", "never") else "always"
+    made.pre_tokenizer = pre.Metaspace(prepend_scheme=scheme, split=kind != "whole")
+    trainer = tokenizers.trainers.UnigramTrainer(
+        vocab_size=1200, special_tokens=special, unk_token="<unk>", show_progress=False
+    )
+    if kind in FORMS:
+        made.normalizer = getattr(tokenizers.normalizers, kind)()
+    lines = [re.sub("</?[a-z]+>", "", line) for line in mixed_lines(600, seed=2)]  # or pieces would be there twice
+    counts = Counter("".join(lines))
+    made.train_from_iterator(["".join(c for c in line if counts[c] > 7) for line in lines], trainer)
+    decoders = tokenizers.decoders
+    decoder = decoders.Metaspace(prepend_scheme=scheme, split=kind != "whole")
+    if kind == "bytes":
+        vocab = [tuple(each) for each in json.loads(made.to_str())["model"]["vocab"]]
+        vocab += [(f"<0x{byte:02X}>", -15.0 - byte / 100) for byte in range(256)]
+        made.model = models.Unigram(vocab, 3, byte_fallback=True)
+        decoder = decoders.Sequence([decoders.ByteFallback(), decoder])
+    made.decoder = decoder
+    if kind == "added":
+        made.add_special_tokens([tokenizers.AddedToken("[MASK]", lstrip=True, rstrip=True, special=True)])
+    made.post_processor = post.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    made.save(str(file))
+    return made
+
+
+@pytest.mark.parametrize("kind", UNIGRAMS)
+def test_unigrams_as_hf(kind: str, tmp_path: Path) -> None:
+    theirs, lines = unigram(kind, tmp_path / "tokenizer.json"), mixed_lines(2000, seed=3)
+    ours = read(tmp_path)
+    again = Tokenizer.of(*ours.state())
+    special = {number for number in (ours.pad, ours.cls, ours.sep, ours.mask) if number is not None}
+    made = again.encode_many(lines)
+    for i, (line, expected) in enumerate(zip(lines, theirs.encode_batch(lines, add_special_tokens=False), strict=True)):
+        one = made.text(i)
+        got = one.ids.tolist(), [tuple(each) for each in one.offsets.tolist()], one.words.tolist()
+        assert got == (expected.ids, expected.offsets, expected.word_ids), line
+        shown = [number for number in expected.ids if number not in special]
+        assert ours.decode(one.ids) == theirs.decode(shown, skip_special_tokens=False), line
+    expected = theirs.encode(lines[0], lines[1])
+    pair, segments = ours.encode(lines[0], lines[1])
+    assert (pair.ids.tolist(), segments.tolist()) == (expected.ids, expected.type_ids)
 
 
 def test_single_code_points_as_hf(tmp_path: Path) -> None:

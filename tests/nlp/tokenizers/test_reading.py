@@ -95,7 +95,7 @@ def test_a_bpe_of_hf(tmp_path: Path) -> None:
     ("base", "path", "value", "said"),
     [
         (wordpiece, "model.type", "WordLevel", r"the model 'WordLevel' is not known \(known: WordPiece, BPE"),
-        (wordpiece, "model.type", "Unigram", r"the model 'Unigram' is not known .*give the .model of SentencePiece"),
+        (wordpiece, "model.type", "Unigram", r"'BertNormalizer' is not known .*give the .model of SentencePiece"),
         (wordpiece, "normalizer.type", "NFKC", r"the normalizer 'NFKC' is not known \(known: BertNormalizer\)"),
         (wordpiece, "pre_tokenizer.type", "Punctuation", "the pre_tokenizer 'Punctuation' is not known"),
         (wordpiece, "post_processor.type", "Magic", "the post_processor 'Magic' is not known"),

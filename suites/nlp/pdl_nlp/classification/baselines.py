@@ -10,7 +10,7 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.train.classical import Sparse, log_prior, scored, sparse_logistic_regression, spread
 from pdl.train.metrics import Metric, class_metrics
-from pdl_nlp.classification.metrics import label_metrics, outside_metrics
+from pdl_nlp.classification.metrics import label_metrics, neutral_metrics, outside_metrics
 from pdl_nlp.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def baselines(task: TextClassification, datasets: Mapping[str, Any], split: str)
     def measured(scores: Array) -> dict[str, float]:
         metrics: dict[str, Metric] = label_metrics() if task.several else class_metrics(count)
         metrics |= outside_metrics() if task.outside else {}
+        metrics |= neutral_metrics(task.classes.index(task.neutral)) if task.neutral else {}
         return scored(metrics, np.broadcast_to(scores, (len(others), count)), targets)
 
     return {name: measured(scores) for name, scores in made.items()}

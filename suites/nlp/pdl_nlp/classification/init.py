@@ -53,7 +53,7 @@ class Found:
 
 
 def write_recipe(data: Path) -> str:
-    """The text of a recipe that classifies texts: of class folders, of a table (*.csv, *.tsv, *.jsonl, each also .gz),
+    """The text of a recipe that classifies texts: of class folders, of a table (*.csv, *.tsv, *.jsonl, also packed),
     of lines "class<TAB>text" or "text<TAB>class", or of a folder of such files called train, dev and test.
 
     Columns are found by their names, else by what they hold: the longest texts, and few classes. What has no splits is

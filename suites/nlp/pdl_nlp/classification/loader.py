@@ -29,6 +29,8 @@ class Tokens(ByLength):
         self.targets = np.array([sample["label"] for sample in samples])
         self.counts = np.diff(made.starts)
         self.whole = np.diff(tokenizer.framed(texts).starts)
+        self.taught: np.ndarray | None = None
+        """float32 [N, C]: logits of another net for each text, which batches then have as "taught"."""
         self._measure(self.counts, max_length, sizes)
 
     @property
@@ -38,4 +40,5 @@ class Tokens(ByLength):
     def get_batch(self, indices: np.ndarray) -> Batch:
         """{"tokens" int64 [N, T], "label" int64 [N] or float32 [N, C]}."""
         at = self._at(indices, self.starts, self.counts)
-        return {"tokens": self.ids[at], "label": self.targets[indices]}
+        taught = {} if self.taught is None else {"taught": self.taught[indices]}
+        return {"tokens": self.ids[at], "label": self.targets[indices], **taught}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -129,6 +129,34 @@ class BestClass(Metric):
 
     def compute(self) -> Array:
         return np.concatenate(self.held) if self.held else np.zeros((0, 3))
+
+
+class NeutralF1(Metric):
+    """F1 of all classes but the neutral one, as of labels that texts may lack: "macro", the mean of 2 hits / (found +
+    present) over these classes (0 of one that is neither found nor present), or "micro", of their sums."""
+
+    def __init__(self, neutral: int, average: Literal["macro", "micro"]) -> None:
+        self.neutral, self.average = neutral, average
+        self.counts: Any = 0
+
+    def update(self, scores: Array, targets: Array) -> None:
+        """scores float [N, C], targets int [N]."""
+        count, found = scores.shape[1], scores.argmax(axis=1)
+        each = (found[found == targets], found, targets)
+        self.counts = self.counts + np.stack([np.bincount(part, minlength=count) for part in each])
+
+    def compute(self) -> float:
+        if np.ndim(self.counts) == 0:
+            return float("nan")
+        hits, found, present = np.delete(self.counts, self.neutral, axis=1).astype(np.float64)
+        if self.average == "micro":
+            hits, found, present = (part.sum(keepdims=True) for part in (hits, found, present))
+        return float(np.mean(2 * hits / np.maximum(found + present, 1)))
+
+
+def neutral_metrics(neutral: int) -> dict[str, Metric]:
+    """What is measured beside the accuracy where one class, such as "no emotion", counts as none."""
+    return {"macro_f1": NeutralF1(neutral, "macro"), "micro_f1": NeutralF1(neutral, "micro")}
 
 
 def outside_metrics() -> dict[str, Metric]:

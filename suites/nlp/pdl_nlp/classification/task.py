@@ -23,14 +23,16 @@ from pdl_nlp.classification.baselines import baselines
 from pdl_nlp.classification.check import check
 from pdl_nlp.classification.deploy import TextClassificationDeployer
 from pdl_nlp.classification.loader import Tokens
-from pdl_nlp.classification.metrics import WrongSets, label_metrics, outside_metrics
+from pdl_nlp.classification.metrics import WrongSets, label_metrics, neutral_metrics, outside_metrics
 from pdl_nlp.classification.outside import Outside, threshold, with_threshold
 from pdl_nlp.classification.report import TextClassificationReporter
+from pdl_nlp.classification.teacher import Teacher
 from pdl_nlp.data.base import bind, several
 from pdl_nlp.data.text_folder import split_folder
 from pdl_nlp.fitting import WithTokenizer, small_encoder, small_tables
 from pdl_nlp.loader import loader_of
 from pdl_nlp.models.base import TextModel
+from pdl_nlp.pretraining.losses import divergence
 
 
 class TextClassification(WithTokenizer, Task):
@@ -42,6 +44,7 @@ class TextClassification(WithTokenizer, Task):
     outside          the class of texts that belong to none of the others. It is not learned: a text is outside where no
                      class is as likely as a threshold, which is chosen on val by the texts of this class there; those
                      in training are learned to be of all other classes alike
+    neutral          a class that counts as none, such as "no emotion": macro_f1 and micro_f1 of the others are measured
     tokenizer        "words", "space" or "characters", whose vocabulary is that of the training texts; or a file or
                      folder that `pdl_nlp.tokenizers.read` takes (WordPiece, BPE, SentencePiece). By default that of the
                      model's `pretrained`, where it has one, else words. Run and bundle keep it
@@ -54,6 +57,11 @@ class TextClassification(WithTokenizer, Task):
     label_smoothing  share of the target that is spread evenly over all classes; in training only, as the next two
     class_weights    weights of the classes in the loss, by name (others 1), or "balanced": all classes count alike
     focal_gamma      of the focal loss (Lin et al., arXiv 1708.02002); 0: plain cross-entropy
+    teacher          a run, bundle or name of the hub with the same classes, whatever it reads, that this net is to
+                     answer like (Hinton et al., arXiv 1503.02531): it sees all training texts once, at first
+    distilled        the weight w of that: the loss is (1 - w) times the one of the classes plus w T^2 times the
+                     divergence sum p log(p / q) of the teacher's p from the net's q, both softmax(logits / T)
+    temperature      T
     mistakes         how many of the worst mistakes the report shows
     """
 
@@ -66,6 +74,7 @@ class TextClassification(WithTokenizer, Task):
         classes: Sequence[str] | None = None,
         several: bool | None = None,
         outside: str | None = None,
+        neutral: str | None = None,
         tokenizer: str | Mapping[str, Any] | None = None,
         lower: bool = True,
         min_count: Annotated[int, Range(1)] = 1,
@@ -75,9 +84,14 @@ class TextClassification(WithTokenizer, Task):
         label_smoothing: Annotated[float, Range(0, below=1)] = 0.0,
         class_weights: ClassWeights | None = None,
         focal_gamma: Gamma = 0.0,
+        teacher: str | None = None,
+        distilled: Annotated[float, Range(0, 1)] = 0.5,
+        temperature: Annotated[float, Range(above=0)] = 2.0,
         mistakes: Annotated[int, Range(0)] = 24,
     ) -> None:
+        self.teacher, self.distilled, self.temperature = teacher, distilled, temperature
         self.classes, self.several, self.outside = list(classes or ()), several, outside
+        self.neutral = neutral
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.vectors = vectors
         self.max_length, self.label_smoothing, self.mistakes = max_length, label_smoothing, mistakes
@@ -100,6 +114,11 @@ class TextClassification(WithTokenizer, Task):
             value = pdl.binary_cross_entropy_with_logits(logits, pdl.as_tensor(labels))
         else:
             value = self.class_loss(logits, labels, smoothing=self.label_smoothing)
+        if "taught" in batch:
+            taught, own = (pdl.expand_dims(pdl.as_tensor(each), axis=1) for each in (batch["taught"], logits))
+            kl = divergence(taught, own, pdl.expand_dims(pdl.as_tensor(labels), axis=1), self.temperature)
+            value = value * (1 - self.distilled) + kl * self.distilled
+            return Loss(value, len(labels), (logits.detach(), labels), parts={"divergence": kl.detach()})
         return Loss(value, len(labels), (logits.detach(), labels))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
@@ -112,6 +131,7 @@ class TextClassification(WithTokenizer, Task):
         if self.several:
             return {**label_metrics(), "mistakes": WrongSets(self.mistakes)}
         own = outside_metrics() if self.outside else {}
+        own |= neutral_metrics(self.classes.index(self.neutral)) if self.neutral else {}
         return {**class_metrics(len(self.classes)), **own, "mistakes": Mistakes(self.mistakes)}
 
     def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
@@ -162,6 +182,10 @@ class TextClassification(WithTokenizer, Task):
             self.several = several(dataset)
         if self.outside and (self.several or self.class_loss.weights is not None or self.class_loss.gamma):
             raise ConfigError("task.outside: is for one class a text, without class_weights and focal_gamma")
+        if self.neutral is not None and (self.several or self.neutral not in self.classes):
+            raise ConfigError(f"task.neutral={self.neutral!r}: expected one of the classes {listed(self.classes)}")
+        if self.teacher is not None and (self.several or self.outside):
+            raise ConfigError("task.teacher: is for one class a text, and none of them outside")
         if self.several and self.of_one_class:
             raise ConfigError(
                 "task: class_weights, focal_gamma and label_smoothing are for one class a text; none here"
@@ -191,6 +215,9 @@ class TextClassification(WithTokenizer, Task):
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches by length; see `pdl_nlp.classification.loader`."""
         tokens = Tokens(dataset, self.tokenizer, self.max_length, self.sizes)
+        if training and self.teacher is not None:
+            texts = [dataset[index]["text"] for index in range(len(dataset))]
+            tokens.taught = Teacher(self.teacher, self.classes).logits(texts)
         return loader_of(tokens, recipe.data, training=training, seed=seed)
 
     def assembled(self, parts: Parts, recipe: Recipe, *, training: bool) -> None:
@@ -231,5 +258,5 @@ class TextClassification(WithTokenizer, Task):
 
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         small = small_encoder(recipe)
-        settings = {"task.min_count": 1, **small, **small_tables(recipe)}
+        settings = {"task.min_count": 1, "task.teacher": None, **small, **small_tables(recipe)}
         return SmokeTest(settings={**settings, **({"optim.lr": 2e-3} if small else {})})

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pdl.data import Dataset, Sample, check_ratios, digest, stable_split
 from pdl.data.faults import fault
+from pdl.data.randomness import SampleRandom
 from pdl.errors import ConfigError, UsageError, listed
 from pdl.suites import suggest
 
+Item = TypeVar("Item")
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
 """What splits are called in folders and columns."""
 
@@ -146,3 +148,19 @@ def bind(dataset: Any, classes: Sequence[str]) -> None:
 def several(dataset: Any) -> bool:
     """Whether texts of a data set have any number of classes."""
     return bool(getattr(unwrap(dataset), "several", False))
+
+
+def drawn(items: Iterable[Item], buffer: int, rng: SampleRandom) -> Iterator[Item]:
+    """A stream in another order: each time one of `buffer` items is drawn, and the next one takes its place."""
+    held = list[Item]()
+    for item in items:
+        if len(held) < buffer:
+            held.append(item)
+            continue
+        at = rng.integers(0, buffer)
+        yield held[at]
+        held[at] = item
+    while held:
+        at = rng.integers(0, len(held))
+        held[at], held[-1] = held[-1], held[at]
+        yield held.pop()

@@ -25,7 +25,7 @@ class CorrectionFile(Dataset):
     """Texts with mistakes, which are as long as without them: sample i is {"text": str, "right": str}.
 
     path     lines `wrong<TAB>right`; with `truth` lines `(id)<TAB>text`. A relative one is also looked for below
-             PDL_DATA; .gz is unpacked
+             PDL_DATA; .gz, .bz2 and .xz are unpacked
     truth    the second file of SIGHAN's data (Yu et al., CLP 2014): in the same order lines `id, position, character,
              position, character, ...` with positions from 1, or `id, 0` of texts without a mistake
     split    the part to take, where `ratios` cut the file

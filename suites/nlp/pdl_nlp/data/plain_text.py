@@ -10,19 +10,23 @@ from pdl.data import IterableDataset, Sample, check_ratios, stable_split
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault
 from pdl.data.randomness import SampleRandom
+from pdl.data.store import under_roots
 from pdl.errors import ConfigError, listed
+from pdl.files import PACKED
 from pdl.hints import Range
 from pdl_nlp.data import standin
+from pdl_nlp.data.base import drawn
 from pdl_nlp.data.reading import Normal, kind_of, lines, locate, rows, text_of
 
-ENDINGS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
+ENDINGS = tuple(f"{end}{packed}" for end in (".txt", ".jsonl") for packed in ("", *PACKED))
 
 
 class PlainText(IterableDataset):
     """A stream of texts, read line by line: {"text": str}, blank lines left out.
 
-    path       of a file, of a folder (all its .txt and .jsonl files, by name, at any depth), or a list of these; .gz is
-               unpacked, and a relative one also looked for below PDL_DATA
+    path       of a file, of a folder (all its .txt and .jsonl files, by name, at any depth), a pattern ("law/*.txt.xz";
+               ** is any depth, files by name), or a list of these; .gz, .bz2 and .xz are unpacked, and a relative one
+               also looked for below PDL_DATA
     text       the key of the text in JSON lines
     documents  a text is all between two blank lines, or a file; not a line
     buffer     texts held in memory, out of which the next one is drawn, a function of `seed` and epoch; 0: in order
@@ -47,8 +51,7 @@ class PlainText(IterableDataset):
         self.ratios = None if ratios is None else check_ratios("PlainText", ratios)
         if self.ratios is not None and split not in self.ratios:
             raise ConfigError(f"PlainText: split={split!r} is none of the ratios {listed(list(self.ratios))}")
-        given = [path] if isinstance(path, str | Path) else path
-        self.files = [file for each in given for file in _files(locate(each, address))]
+        self.files = files_at(path, address)
         self.text, self.documents, self.buffer, self.seed = text, documents, buffer, seed
         self.split, self.normalise, self.epoch = split, normalise, 0
 
@@ -58,7 +61,8 @@ class PlainText(IterableDataset):
 
     def __iter__(self) -> Iterator[Sample]:
         found = (text for text in self._texts() if self._chosen(text))
-        return ({"text": text} for text in (self._drawn(found) if self.buffer else found))
+        rng = SampleRandom(self.seed, self.epoch, 0).fork("buffer")
+        return ({"text": text} for text in (drawn(found, self.buffer, rng) if self.buffer else found))
 
     def _chosen(self, text: str) -> bool:
         if self.ratios is None or self.split is None:
@@ -85,26 +89,29 @@ class PlainText(IterableDataset):
         if held:
             yield "\n".join(held)
 
-    def _drawn(self, texts: Iterator[str]) -> Iterator[str]:
-        """The texts in another order: each time one of `buffer` is drawn, and the next one takes its place."""
-        rng = SampleRandom(self.seed, self.epoch, 0).fork("buffer")
-        held = list[str]()
-        for text in texts:
-            if len(held) < self.buffer:
-                held.append(text)
-                continue
-            at = rng.integers(0, self.buffer)
-            yield held[at]
-            held[at] = text
-        while held:
-            at = rng.integers(0, len(held))
-            held[at], held[-1] = held[-1], held[at]
-            yield held.pop()
-
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:
         path = standin.write_lines(folder, settings)
         return StandIn({"path": str(path)}, standin.WHAT)
+
+
+def files_at(path: str | Path | Sequence[str | Path], address: str | None) -> list[Path]:
+    """The files of texts that a path, a pattern or a list of these names."""
+    given = [path] if isinstance(path, str | Path) else path
+    return [file for each in given for place in _places(each, address) for file in _files(place)]
+
+
+def _places(path: str | Path, address: str | None) -> list[Path]:
+    """The files that a pattern names, by name; or the file or folder."""
+    given = Path(path).expanduser()
+    top = next((number for number, part in enumerate(given.parts) if set(part) & set("*?[")), None)
+    if top is None or given.exists():
+        return [locate(path, address)]
+    folder, pattern = Path(*given.parts[:top]), "/".join(given.parts[top:])
+    for place in (folder, *under_roots(folder)):
+        if found := sorted(each for each in place.glob(pattern) if each.is_file()):
+            return found
+    return [locate(path, address)]
 
 
 def _files(path: Path) -> list[Path]:

@@ -47,7 +47,7 @@ class QuestionFile(Dataset):
     An answer that is not at its `answer_start` is taken from the nearest place that has it, which `pdl check` reports;
     one that its paragraph does not have is an error.
 
-    path     a relative one is also looked for below PDL_DATA; .gz is unpacked
+    path     a relative one is also looked for below PDL_DATA; .gz, .bz2 and .xz are unpacked
     split    the part to take, where `ratios` cut the file
     ratios   {train: 0.9, val: 0.1}: by a hash of the paragraph and `seed`, so that no paragraph is in two splits
     address  where a missing file can be had, as `pdl.data.to_get` takes it

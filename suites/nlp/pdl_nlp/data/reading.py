@@ -1,4 +1,4 @@
-"""Texts out of files: tables, lines of JSON, lines of columns, whole files; plain or .gz.
+"""Texts out of files: tables, lines of JSON, lines of columns, whole files; plain, .gz, .bz2 or .xz.
 
 UTF-8, or UTF-16 with its byte order mark. Whatever is wrong is a DataError with file and line. Files are read line by
 line, however large.
@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from pdl.data.faults import fault
 from pdl.data.store import find, under_roots
 from pdl.errors import listed
+from pdl.files import plain_name
 from pdl.runtime import tables
 
 Normal: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
@@ -38,7 +39,7 @@ def locate(path: str | Path, address: str | None = None) -> Path:
 
 def kind_of(path: str | Path) -> str:
     """What the name of a file says that it is: "json", "," or a tab (what is between its columns), or ""."""
-    plain = str(path).removesuffix(".gz").lower()
+    plain = plain_name(path).lower()
     return "json" if plain.endswith(JSON) else tables.separator_of(path) or ""
 
 

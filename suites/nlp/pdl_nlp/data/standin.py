@@ -4,14 +4,18 @@ tried where the data is not (`pdl selftest`). No sentence is anybody's.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+import lzma
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pdl.files import plain_name
 from pdl.runtime.tables import csv_line
 from pdl_nlp.data.reading import kind_of
 
@@ -25,6 +29,11 @@ REASONS = ("", " , and the {other} was {same} , too", " although the {other} was
 WHAT = "opinions drawn from a small seeded grammar"
 CLASSES = ("negative", "positive")
 MISTAKES = {"o": "u", "e": "i", "r": "l", "s": "z"}
+_PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": partial(gzip.compress, mtime=0),
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+}
 TAGS = ("O", "B-THING", "B-GOOD", "B-BAD")
 
 
@@ -71,7 +80,7 @@ def write_file(folder: Path, settings: Mapping[str, Any]) -> Path:
         part = ("train", "train", "val", "test")[number % 4]
         row = {label_at: label, text_at: text, pair: found[number - 1][0], split: part}
         table.append([row.get(name, "") for name in names])
-    plain = path.name.removesuffix(".gz")
+    plain = plain_name(path.name)
     if plain.endswith((".jsonl", ".ndjson", ".json")):
         return write(path, [json.dumps(dict(zip(names, row, strict=True))) for row in table])
     separator = settings.get("separator") or ("," if plain.endswith(".csv") else "\t")
@@ -164,17 +173,82 @@ def write_mistakes(folder: Path, settings: Mapping[str, Any]) -> tuple[Path, Pat
     return write(folder / name, lines), other
 
 
+FOREIGN = {word: f"{word[::-1]}a" for word in (*THINGS, *GOOD, *BAD)}
+"""A language made up for translations: things and opinions read backwards, with an a behind them."""
+
+
+def write_parallel(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Opinions and what they are in the language of `FOREIGN`, for `ParallelText`; gives the settings of the files."""
+    path = Path(str(settings.get("path", "texts.tsv")))
+    pairs = [(text, " ".join(FOREIGN.get(word, word) for word in text.split())) for text, _ in draw(path.stem)]
+    if target := settings.get("target"):
+        files = folder / path.name, folder / f"target_{Path(str(target)).name}"
+        for file, column in zip(files, zip(*pairs, strict=True), strict=True):
+            write(file, list(column))
+        return dict(zip(("path", "target"), map(str, files), strict=True))
+    columns, text_at, to = settings.get("columns"), settings.get("text", "text"), settings.get("to", "target")
+    name = path.name if columns or kind_of(path.name) else "texts.tsv"
+    names = list(columns or [text_at, to])
+    table = [[{text_at: text, to: target}.get(column, "") for column in names] for text, target in pairs]
+    if kind_of(name) == "json":
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in table]
+        return {"path": str(write(folder / name, lines))}
+    separator = settings.get("separator") or kind_of(name) or "\t"
+    join = csv_line if separator == "," else separator.join
+    lines = [join(row) for row in [*([] if columns else [names]), *table]]
+    return {"path": str(write(folder / name, lines))}
+
+
 def write_lines(folder: Path, settings: Mapping[str, Any]) -> Path:
-    """Lines of text for `PlainText`."""
-    path = settings.get("path") or "texts.txt"
-    name = Path(str(path if isinstance(path, str | Path) else path[0])).name
-    texts = [text for text, _ in draw(name)]
-    return write(folder / name, [json.dumps({"text": text}) for text in texts] if ".json" in name else texts)
+    """Lines of text for `PlainText`, of which six are a document (and there are twice as many where shares of documents
+    are splits); in one file, whatever pattern names real ones."""
+    name, documents = _plain(settings.get("path") or "texts.txt"), settings.get("documents")
+    texts = [text for text, _ in draw(name, SENTENCES * (2 if documents and settings.get("ratios") else 1))]
+    if ".json" in name:
+        return write(folder / name, [json.dumps({"text": text}) for text in texts])
+    many = 6 if documents else len(texts)
+    return write(folder / name, [line for at in range(0, len(texts), many) for line in (*texts[at : at + many], "")])
+
+
+def write_dialogues(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """Dialogues for `DialogueFile`, in the form of DailyDialog: one asks about things, the other answers in opinions of
+    one kind."""
+    name = _plain(settings.get("path") or "dialogues.txt")
+    return write(folder / name, ["".join(f"{turn} __eou__ " for turn, _ in each) for each in _dialogues(name)])
+
+
+def write_moods(folder: Path, settings: Mapping[str, Any]) -> tuple[Path, Path]:
+    """The same for `Utterances`, and the class of each turn: the first of `names` for questions, the others for
+    opinions."""
+    names = [_plain(settings[part]) for part in ("path", "labels")]
+    kinds = list(settings.get("names") or settings.get("classes") or ("none", *CLASSES))
+    found = list(_dialogues(names[0]))
+    numbers = (" ".join(kinds[min(kind, len(kinds) - 1)] for _, kind in each) for each in found)
+    text = ["".join(f"{turn} __eou__ " for turn, _ in each) for each in found]
+    return write(folder / names[0], text), write(folder / f"{names[1]}.labels", list(numbers))
+
+
+def _dialogues(name: str) -> Iterator[list[tuple[str, int]]]:
+    """Turns, each with 0 for a question, 1 for a bad or 2 for a good opinion."""
+    rng = np.random.default_rng(list(name.encode()))
+    for _ in range(SENTENCES):
+        words, made = (BAD, GOOD)[kind := int(rng.integers(2))], list[tuple[str, int]]()
+        for thing in rng.permutation(THINGS)[: rng.integers(2, 5)].tolist():
+            manner = MANNERS[int(rng.integers(len(MANNERS)))]
+            answer = f"the {thing} was {manner}{words[int(rng.integers(len(words)))]} ."
+            made += [(f"how was the {thing} ?", 0), (answer, 1 + kind)]
+        yield made
+
+
+def _plain(path: Any) -> str:
+    """The name of the file that stands for a path, pattern or list."""
+    given = Path(str(path if isinstance(path, str | Path) else path[0])).name
+    return given.translate(str.maketrans("*?[]", "____"))
 
 
 def write(path: Path, lines: list[str]) -> Path:
-    """The lines as a file, packed where its name ends in .gz."""
+    """The lines as a file, packed as its name says."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = "".join(f"{line}\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    path.write_bytes(_PACK.get(path.suffix, bytes)(data))
     return path

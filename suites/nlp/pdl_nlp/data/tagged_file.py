@@ -30,7 +30,7 @@ Sentence = tuple[int, list[str], list[str]]
 class TaggedFile(Dataset):
     """Sentences whose words have tags. Sample i is {"tokens": list of str [T], "tags": int64 [T]}.
 
-    path       a relative one is also looked for below PDL_DATA; .gz is unpacked
+    path       a relative one is also looked for below PDL_DATA; .gz, .bz2 and .xz are unpacked
     form       "columns": a word a line with its columns, sentences between blank lines (CoNLL; -DOCSTART- lines are
                left out); "words": a sentence a line, `word/TAG word/TAG`; "lines": a sentence a line, and its tags in
                the same line of another file

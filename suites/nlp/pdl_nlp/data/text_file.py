@@ -17,7 +17,7 @@ from pdl_nlp.data.reading import Normal, Row, document, locate, rows, text_of, v
 
 class TextFile(Texts):
     """Texts out of a table with a header (*.csv, *.tsv), of JSON lines (*.jsonl), of lists in a JSON object (`keys`),
-    or of lines of columns without a header; each also .gz. UTF-8, or UTF-16 with a byte order mark.
+    or of lines of columns without a header; each also .gz, .bz2 or .xz. UTF-8, or UTF-16 with a byte order mark.
 
     path          a relative one is also looked for below PDL_DATA
     text, label   the columns (of JSON the keys) of text and class

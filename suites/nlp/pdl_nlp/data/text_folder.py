@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault
 from pdl.errors import ConfigError
+from pdl.files import PACKED
 from pdl.hints import Range
 from pdl_nlp.data import standin
 from pdl_nlp.data.base import SPLITS, Texts, part_of, require_some
@@ -23,7 +24,7 @@ class TextFolder(Texts):
                 `ratios` name the split, it is cut out of root/train (of `root` itself if that has no train folder)
     ratios      {train: 0.8, val: 0.1, test: 0.1}: by a hash of the text and `seed`, so equal texts stay together
     classes     only these folders, in this order; by default all of train (or of the only level), sorted by name
-    extensions  which files are texts, lower case; with .gz they are unpacked
+    extensions  which files are texts, lower case; with .gz, .bz2 or .xz they are unpacked
     normalise   a form of Unicode that texts are brought into, such as NFKC; by default they stay as they are written
     address     where missing data can be had, as `pdl.data.to_get` takes it
     """
@@ -55,7 +56,9 @@ class TextFolder(Texts):
         names = list(classes) if classes is not None else folders(train or base)
         if not names:
             raise fault(base, "holds no class folders", "make a folder for each class and put its texts there")
-        endings = tuple(each for end in extensions for each in (end.lower(), f"{end.lower()}.gz"))
+        endings = tuple(
+            each for end in extensions for each in (end.lower(), *(f"{end.lower()}{packed}" for packed in PACKED))
+        )
         found = [(path, name) for name in names for path in _files(base / name, endings)]
         require_some(base, len(found), split)
         texts = [whole(path, normalise) for path, _ in found]

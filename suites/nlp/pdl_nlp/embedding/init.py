@@ -14,7 +14,7 @@ ALIKE = 0.8  # of the way from the lowest score to the highest, from where on tw
 
 def write_recipe(data: Path) -> str:
     """The text of a recipe that learns vectors of texts from pairs with scores: of a table (*.csv, *.tsv, *.jsonl, each
-    also .gz) or lines with two texts and a number, or of a folder of such files called train, dev and test.
+    also packed) or lines with two texts and a number, or of a folder of such files called train, dev and test.
 
     Columns are found by their names, else by what they hold: the two longest are the texts. Pairs in the upper fifth of
     the scores mean the same. What has no splits is cut 8:1:1 by a hash of the first text.

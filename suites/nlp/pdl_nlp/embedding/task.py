@@ -1,9 +1,9 @@
-"""The task: vectors of texts, by contrast with the other texts of a batch."""
+"""The task: vectors of texts, by what is said of pairs of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from pdl.data import Fault, bucket_sizes
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module
+from pdl.tensor import Tensor
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.assembly import Parts
 from pdl.train.deployed import Deployed
@@ -20,21 +21,25 @@ from pdl_nlp.embedding.baselines import baselines
 from pdl_nlp.embedding.check import check
 from pdl_nlp.embedding.deploy import EmbeddingDeployer
 from pdl_nlp.embedding.loader import Pairs
-from pdl_nlp.embedding.losses import info_nce
+from pdl_nlp.embedding.losses import cosent, info_nce
 from pdl_nlp.embedding.metrics import Scored, Spearman
 from pdl_nlp.embedding.report import EmbeddingReporter
 from pdl_nlp.fitting import WithTokenizer, small_encoder
 from pdl_nlp.loader import loader_of, pairs_of, scores_of
 from pdl_nlp.models.bert import SentenceEncoder
 
+Objective: TypeAlias = Literal["info_nce", "cosent"]
+
 
 class Embedding(WithTokenizer, Task):
-    """Vectors of texts, learned from pairs that mean the same: each text is to find its partner in its batch (InfoNCE).
-    Data has pairs (`pair`) with scores (`label`, numbers); other splits are measured by Spearman's rank correlation of
+    """Vectors of texts. Data has pairs (`pair`) with scores (`label`, numbers). Vectors are learned from the pairs that
+    mean the same, where each text is to find its partner in its batch ("info_nce"), or from all pairs, whose cosines
+    are to be in the order of their scores ("cosent"). Other splits are measured by Spearman's rank correlation of
     cosines and scores, and their loss is over all pairs.
 
-    positive         training takes the pairs with at least this score; by default the highest there is
-    temperature      cosines are divided by it before the softmax
+    loss             "info_nce" (van den Oord et al., arXiv 1807.03748) or "cosent" (Su Jianlin, 2022)
+    positive         training by "info_nce" takes the pairs with at least this score; by default the highest there is
+    temperature      cosines are divided by it
     tokenizer        as in `pdl_nlp.TextClassification`, and so are the next four
     lower            whether texts are lowered first; like the next two of words and characters
     min_count        tokens that occur less often in training are unknown
@@ -48,6 +53,7 @@ class Embedding(WithTokenizer, Task):
     def __init__(
         self,
         *,
+        loss: Objective = "info_nce",
         positive: float | None = None,
         temperature: Annotated[float, Range(above=0)] = 0.05,
         tokenizer: str | Mapping[str, Any] | None = None,
@@ -56,7 +62,9 @@ class Embedding(WithTokenizer, Task):
         vocabulary_size: Annotated[int, Range(3)] | None = None,
         max_length: Annotated[int, Range(1)] = 128,
     ) -> None:
-        self.positive, self.temperature = positive, temperature
+        if loss == "cosent" and positive is not None:
+            raise ConfigError(f"task.positive={positive:g}: loss=cosent learns from all scores; leave it out")
+        self.loss, self.positive, self.temperature = loss, positive, temperature
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.max_length = max_length
         self.sizes: list[int] | None = None
@@ -66,12 +74,18 @@ class Embedding(WithTokenizer, Task):
     def step(self, model: Module, batch: Any) -> Loss:
         count = len(batch["score"])
         both = model(pdl.concat([pdl.as_tensor(batch["tokens"]), pdl.as_tensor(batch["pair"])]))
-        return Loss(info_nce(both[:count], both[count:], self.temperature), count)
+        return Loss(self.cost(both[:count], both[count:], batch), count)
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         a, b = (model(pdl.as_tensor(batch[side])) for side in ("tokens", "pair"))
         likeness = (a * b).sum(axis=-1) / pdl.maximum(pdl.norm(a, axis=-1) * pdl.norm(b, axis=-1), 1e-12)
-        return Loss(info_nce(a, b, self.temperature), len(batch["score"]), (likeness, batch["score"]))
+        return Loss(self.cost(a, b, batch), len(batch["score"]), (likeness, batch["score"]))
+
+    def cost(self, a: Tensor, b: Tensor, batch: Any) -> Tensor:
+        """The loss of vectors [N, C] of both sides."""
+        if self.loss == "cosent":
+            return cosent((a * b).sum(axis=-1), pdl.as_tensor(batch["score"]), self.temperature)
+        return info_nce(a, b, self.temperature)
 
     def metrics(self) -> dict[str, Metric]:
         return {"spearman": Spearman(), "pairs": Scored()}
@@ -89,7 +103,7 @@ class Embedding(WithTokenizer, Task):
                 raise DataError("data.train is needed to know the tokens; give it, or use the run that was trained")
             return
         (texts, pairs), scores = pairs_of(train), scores_of(train)
-        if self.positive is None:
+        if self.positive is None and self.loss == "info_nce":
             self.positive = float(scores.max())
         self.fit_tokenizer(recipe, [*texts, *pairs])
         ends = [np.diff(self.tokenizer.framed(side, max_length=self.max_length).starts) for side in (texts, pairs)]

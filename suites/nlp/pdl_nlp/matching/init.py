@@ -12,7 +12,7 @@ CANDIDATES = 4  # rows for each first text, on average, that make the data queri
 
 
 def write_recipe(data: Path) -> str:
-    """The text of a recipe for pairs: of a table (*.csv, *.tsv, *.jsonl, each also .gz) or lines with two texts and a
+    """The text of a recipe for pairs: of a table (*.csv, *.tsv, *.jsonl, also packed) or lines with two texts and a
     label, or of a folder of such files called train, dev and test.
 
     Columns are found by their names, else by what they hold: the two longest are the texts. Numbers as labels, and

@@ -8,6 +8,7 @@ import pdl
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Dropout, Embedding, Module, init
+from pdl.nn.decoder import Decoder
 from pdl.tensor import Tensor
 
 FACTOR = 1_000_003  # of a token's number in the hash of an n-gram
@@ -82,6 +83,55 @@ class CorrectionModel(Module):
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """tokens int64 [N, T] -> [N, T, vocab_size], [N, T]."""
         raise NotImplementedError(f"{type(self).__name__} must define forward")
+
+
+class Seq2SeqModel(Decoder):
+    """Base of the models that write a text for one that they read. In training they see the text that is right, shifted
+    by one: forward(tokens int64 [N, S], given int64 [N, T]) -> scores [N, T, vocab_size] of the token behind each of
+    `given`. Where they write, `encode` reads texts once and `step` scores what follows (`pdl.nn.Decoder`). What stands
+    behind a text changes nothing.
+
+    pad   number of the token for padding
+    """
+
+    vocab_size: int
+    pad: int
+
+    def there(self, tokens: Tensor) -> Tensor:
+        """bool [N, S]: where a token stands. The first position always counts, also in a text without tokens."""
+        first = pdl.less_equal(pdl.cumsum(tokens * 0 + 1, axis=1), 1)  # not a piece beside others: sizes stay S
+        return pdl.logical_or(pdl.not_equal(tokens, self.pad), first)
+
+    def states(self, tokens: Tensor, given: Tensor) -> Tensor:
+        """tokens int64 [N, S], given int64 [N, T] -> [N, T, C], of which scores are products with `table`."""
+        raise NotImplementedError(f"{type(self).__name__} must define states")
+
+    def table(self) -> tuple[Tensor, Tensor | None]:
+        """Weights [vocab_size, C] of the last layer, and its bias [vocab_size] or None."""
+        raise NotImplementedError(f"{type(self).__name__} must define table")
+
+    def attention(self, tokens: Tensor, given: Tensor) -> Tensor:
+        """How much each token that is written attends to those that are read, [N, T, S], sums over S 1."""
+        raise NotImplementedError(f"{type(self).__name__} must define attention")
+
+    def scores(self, states: Tensor) -> Tensor:
+        """[..., C] -> [..., vocab_size]."""
+        weight, bias = self.table()
+        return pdl.linear(states, pdl.swapaxes(weight, 0, 1), bias)
+
+    def forward(self, tokens: Tensor, given: Tensor) -> Tensor:
+        """tokens int64 [N, S], given int64 [N, T] -> scores [N, T, vocab_size]."""
+        return self.scores(self.states(tokens, given))
+
+    def loss(self, tokens: Tensor, given: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
+        """The mean over labels int64 [N, T] of -log p(label), or with label smoothing of -sum_k q_k log p_k, q being
+        1 - e of the label and e spread evenly over all tokens (Szegedy et al., arXiv 1512.00567); labels below 0 count
+        nothing. Scores are never there as a whole."""
+        weight, bias = self.table()
+        return pdl.linear_cross_entropy(
+            self.states(tokens, given), weight, bias, labels,
+            label_smoothing=label_smoothing, ignore_index=-1, transposed=True,
+        )  # fmt: skip
 
 
 def embedding(rows: int, dim: int, *, sparse: bool = False) -> Embedding:

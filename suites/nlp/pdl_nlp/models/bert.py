@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -20,16 +23,18 @@ from pdl_nlp.models.base import HUGE, CorrectionModel, Rate, ReadingModel, TextM
 from pdl_nlp.models.rnn_tagger import TaggingModel
 
 STD = 0.02
+BASE = 10000.0  # of rotary positions
 Pooling = Literal["mean", "cls"]
+Positions = Literal["learned", "rotary"]
 
 
 class Embeddings(nn.Module):
-    """The sum of the vectors of tokens, positions, segments and the task, normed."""
+    """The sum of the vectors of tokens, positions (where there are any), segments and the task, normed."""
 
     def __init__(self, dim: int, *, vocab_size: int, positions: int, first: int, segments: int, tasks: int,
                  dropout: float, eps: float) -> None:  # fmt: skip
         self.words, self.first = nn.Embedding(vocab_size, dim), first
-        self.positions = nn.Parameter(pdl.zeros((first + positions, dim)))
+        self.positions = nn.Parameter(pdl.zeros((first + positions, dim))) if positions else None
         self.segments = nn.Embedding(segments, dim) if segments else None
         self.tasks = nn.Embedding(tasks, dim) if tasks else None
         self.norm, self.dropout = nn.LayerNorm(dim, eps=eps), nn.Dropout(dropout)
@@ -37,12 +42,14 @@ class Embeddings(nn.Module):
     def forward(self, tokens: Tensor, segments: Tensor | None, task: int) -> Tensor:
         """tokens, segments int64 [N, T] -> [N, T, dim]."""
         # positions, and what is the same at all of them, are added up first: of these there are T rows and not N T
-        same = self.positions[self.first : self.first + tokens.shape[1]]
+        same = [] if self.positions is None else [self.positions[self.first : self.first + tokens.shape[1]]]
         if self.tasks is not None:
-            same = same + self.tasks.weight[task]
+            same.append(self.tasks.weight[task])
         if self.segments is not None and segments is None:
-            same = same + self.segments.weight[0]
-        x = self.words(tokens) + same
+            same.append(self.segments.weight[0])
+        x = self.words(tokens)
+        if same:
+            x = x + functools.reduce(operator.add, same)
         if self.segments is not None and segments is not None:
             x = x + self.segments(segments)
         return self.dropout(self.norm(x))  # type: ignore[no-any-return]
@@ -57,7 +64,9 @@ class BERT(nn.Module):
     layers       of attention and feed-forward
     heads        of each attention
     hidden       numbers inside of the feed-forward part; by default 4 dim
-    max_length   positions that there are vectors for; longer texts are a ShapeError
+    max_length   positions that there are vectors for; longer texts are a ShapeError (rotary ones have no limit)
+    positions    "learned": a vector for each, BERT's; "rotary": queries and keys turn by them (Su et al., arXiv
+                 2104.09864), from which small nets learn far sooner what stands beside what
     segments     kinds of segments; 0: none
     tasks        kinds of tasks that ERNIE 2.0 and 3.0 tell apart; 0: none
     task         the one that this net is for
@@ -72,7 +81,7 @@ class BERT(nn.Module):
 
     head: ClassVar[tuple[str, ...]] = (
         *("pooler", "classifier", "masked", "transitions", "starts", "ends"),
-        *("cls", "lm_head", "qa_outputs"),
+        *("objectives", "cls", "lm_head", "qa_outputs"),
     )
     """Layers behind the encoder, here (pooler, classifier, masked words, CRF) or in files of others (next sentence,
     masked words, spans)."""
@@ -86,6 +95,7 @@ class BERT(nn.Module):
         heads: Width = 12,
         hidden: Width | None = None,
         max_length: Width = 512,
+        positions: Positions = "learned",
         segments: Annotated[int, Range(0)] = 2,
         tasks: Annotated[int, Range(0)] = 0,
         task: Annotated[int, Range(0)] = 0,
@@ -103,14 +113,21 @@ class BERT(nn.Module):
             raise ConfigError(f"{name}: heads={heads} must divide dim={dim}")
         if task >= max(tasks, 1):
             raise ConfigError(f"{name}: task={task} is none of the {tasks} tasks; they count from 0")
-        self.vocab_size, self.dim, self.max_length, self.pad, self.task = vocab_size, dim, max_length, pad, task
+        self.vocab_size, self.dim, self.pad, self.task = vocab_size, dim, pad, task
+        self.max_length = max_length if positions == "learned" else sys.maxsize
         self.embeddings = Embeddings(
-            dim, vocab_size=vocab_size, positions=max_length, first=first, segments=segments, tasks=tasks,
-            dropout=dropout, eps=eps,
+            dim, vocab_size=vocab_size, positions=max_length if positions == "learned" else 0, first=first,
+            segments=segments, tasks=tasks, dropout=dropout, eps=eps,
         )  # fmt: skip
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(
-                dim, heads, dim_feedforward=hidden or 4 * dim, dropout=dropout, activation=activation, eps=eps
+                dim,
+                heads,
+                dim_feedforward=hidden or 4 * dim,
+                dropout=dropout,
+                activation=activation,
+                eps=eps,
+                rotary=BASE if positions == "rotary" else None,
             )
             for _ in range(layers)
         )
@@ -132,9 +149,9 @@ class BERT(nn.Module):
         """tokens int64 [N, T] -> states [N, T, dim]."""
         return self.states(tokens, segments)[0]
 
-    def states(self, tokens: Tensor, segments: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def states(self, tokens: Tensor, segments: Tensor | None = None, task: int | None = None) -> tuple[Tensor, Tensor]:
         """States [N, T, dim], and bool [N, T]: where a token stands. The first position always counts, also in a text
-        without tokens."""
+        without tokens. `task` is by default the net's."""
         if int(tokens.shape[1]) > self.max_length:
             raise ShapeError(
                 f"{type(self).__name__}: {tokens.shape[1]} tokens, there are vectors for {self.max_length} positions; "
@@ -143,7 +160,7 @@ class BERT(nn.Module):
         first = pdl.greater_equal(tokens[:, :1], 0)
         there = pdl.concat([first, pdl.not_equal(tokens[:, 1:], self.pad)], axis=1)
         mask = pdl.expand_dims(there, axis=(1, 2))
-        x = self.embeddings(tokens, segments, self.task)
+        x = self.embeddings(tokens, segments, self.task if task is None else task)
         for layer in self.layers:
             x = layer(x, mask=mask)
         return x, there
@@ -224,14 +241,30 @@ class BERTForPretraining(BERT):
     """Masked tokens are found from those around them: a layer on the states at their positions, and scores of all
     tokens by the table of the embeddings (Devlin et al., arXiv 1810.04805, section 3.1).
 
-    options  those of `BERT`
+    objectives  what else is to be found, and its classes: of sequences by the first token's state, as `BERTClassifier`
+                has it, of those in `tokenwise` by each token's. Where there are embeddings of `tasks`, objective i has
+                that of task i + 1, masks alone that of `task`
+    tokenwise   objectives whose classes are of tokens
+    options     those of `BERT`
     """
 
-    def __init__(self, vocab_size: Width | None = None, **options: Inherited) -> None:
+    def __init__(
+        self,
+        vocab_size: Width | None = None,
+        *,
+        objectives: Mapping[str, int] | None = None,
+        tokenwise: Sequence[str] = (),
+        **options: Inherited,
+    ) -> None:
+        self.numbers = {name: number for number, name in enumerate(objectives or {}, 1)}
+        self._classes, self.tokenwise = dict(objectives or {}), frozenset(tokenwise)
         super().__init__(vocab_size, **options)
 
     def behind(self) -> None:
         self.masked = MaskedWords(self.dim, vocab_size=self.vocab_size, eps=self.embeddings.norm.eps)
+        if self._classes:
+            made = {name: nn.Linear(self.dim, classes) for name, classes in self._classes.items()}
+            self.pooler, self.objectives = nn.Linear(self.dim, self.dim), nn.ModuleDict(made)
 
     def forward(  # type: ignore[override]
         self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None
@@ -242,16 +275,38 @@ class BERTForPretraining(BERT):
 
     def hidden(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """h [N, M, dim] of `MaskedWords` at the positions."""
-        states = self.states(tokens, segments)[0]
+        return self._at(self.states(tokens, segments)[0], positions)
+
+    def _at(self, states: Tensor, positions: Tensor) -> Tensor:
         made: Tensor = self.masked(pdl.take_along_axis(states, pdl.expand_dims(positions, axis=-1), axis=1))
         return made
 
     def loss(self, tokens: Tensor, positions: Tensor, targets: Tensor, segments: Tensor | None = None) -> Tensor:
         """The mean over positions of -log p(target): targets int64 [N, M], -1 where there is none. The same as the
         cross-entropy of the scores, which never exist as a whole."""
-        h = self.hidden(tokens, positions, segments)
+        return self._cross_entropy(self.hidden(tokens, positions, segments), targets)
+
+    def _cross_entropy(self, h: Tensor, targets: Tensor) -> Tensor:
         table, bias = self.embeddings.words.weight, self.masked.bias
         return pdl.linear_cross_entropy(h, table, bias, targets, ignore_index=-1, transposed=True)
+
+    def losses(
+        self, tokens: Tensor, positions: Tensor, targets: Tensor, segments: Tensor | None, objective: str
+    ) -> tuple[Tensor, Tensor]:
+        """`loss` of a batch of an objective, and its logits: [N, classes], or [N, T, classes] of one in `tokenwise`."""
+        states, logits = self._answered(tokens, segments, objective)
+        return self._cross_entropy(self._at(states, positions), targets), logits
+
+    def logits(self, tokens: Tensor, segments: Tensor | None, objective: str) -> Tensor:
+        """The logits of an objective, as `losses` has them."""
+        return self._answered(tokens, segments, objective)[1]
+
+    def _answered(self, tokens: Tensor, segments: Tensor | None, objective: str) -> tuple[Tensor, Tensor]:
+        """States, and the logits of an objective."""
+        number = self.numbers[objective] if self.embeddings.tasks is not None else self.task
+        states = self.states(tokens, segments, number)[0]
+        found = states if objective in self.tokenwise else pdl.tanh(self.pooler(states[:, 0]))
+        return states, self.objectives[objective](found)
 
 
 class SentenceEncoder(BERT):
@@ -389,12 +444,13 @@ def adapt(model: BERT, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     """Weights for a net with another number of positions: vectors of the first ones, or, where there are more, copies
     of theirs, from the first on (as Longformer's begin: Beltagy et al., arXiv 2004.05150, section 5)."""
     name, first, made = "embeddings.positions", model.embeddings.first, dict(arrays)
-    given, rows = made.get(name), int(model.embeddings.positions.shape[0])
-    if given is None or len(given) == rows or len(given) <= first:
+    given, own = made.get(name), model.embeddings.positions
+    if given is None or own is None or len(given) == len(own) or len(given) <= first:
         return made, {}
+    rows = len(own)
     given = np.asarray(given)
-    own = first + np.arange(rows - first) % (len(given) - first)
-    made[name] = given[np.concatenate([np.arange(first), own])]
+    again = first + np.arange(rows - first) % (len(given) - first)
+    made[name] = given[np.concatenate([np.arange(first), again])]
     how = "the first ones" if rows < len(given) else "those behind the last one are copies, from the first on"
     return made, {name: f"{len(given) - first} -> {rows - first} positions: {how}"}
 

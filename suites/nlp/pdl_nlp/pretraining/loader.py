@@ -15,7 +15,7 @@ from pdl.errors import ConfigError
 from pdl.train.recipe import Data
 from pdl_nlp.pretraining.masking import Kind, Masking
 from pdl_nlp.pretraining.units import PHRASE, WORD, Tagger, Words, of_tags, of_tokens, samples_of
-from pdl_nlp.tokenizers import Tokenizer
+from pdl_nlp.tokenizers import Encodings, Tokenizer
 
 BLOCK = 256  # texts that are tokenised together
 
@@ -72,19 +72,23 @@ class Packing:
 
     def _encoded(self, samples: Sequence[Sample], classes: Sequence[str]) -> tuple[Array, Array]:
         """The tokens of some texts, with `sep` behind each, and their marks."""
-        texts, words = self._texts(samples, classes)
-        made = self.tokenizer.encode_many(texts)
-        if words is not None:
-            marks = of_tokens(made, texts, words)
-        else:
-            marks = np.full(len(made.ids), WORD | PHRASE, np.uint8)
-            again = made.words[1:] == made.words[:-1]
-            edges = made.starts[(made.starts > 0) & (made.starts < len(made.ids))]
-            again[edges - 1] = False
-            marks[1:][again] = 0
+        _, made, marks = self.encoded(samples, classes)
         ends = made.starts[1:][np.diff(made.starts) > 0]
         ids = np.insert(made.ids, ends, np.int32(self.sep))
         return ids, np.insert(marks, ends, WORD | PHRASE)
+
+    def encoded(self, samples: Sequence[Sample], classes: Sequence[str]) -> tuple[list[str], Encodings, Array]:
+        """The texts of samples, their tokens, and the marks of these."""
+        texts, words = self._texts(samples, classes)
+        made = self.tokenizer.encode_many(texts)
+        if words is not None:
+            return texts, made, of_tokens(made, texts, words)
+        marks = np.full(len(made.ids), WORD | PHRASE, np.uint8)
+        again = made.words[1:] == made.words[:-1]
+        edges = made.starts[(made.starts > 0) & (made.starts < len(made.ids))]
+        again[edges - 1] = False
+        marks[1:][again] = 0
+        return texts, made, marks
 
     def _texts(self, samples: Sequence[Sample], classes: Sequence[str]) -> tuple[list[str], list[Words] | None]:
         """The texts of samples, and their words where these are known."""

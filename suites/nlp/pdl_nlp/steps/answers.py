@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import UsageError
+from pdl.errors import DataError, UsageError
 from pdl.runtime.steps import Sample
 from pdl.runtime.steps.arguments import check, count, text
+from pdl.runtime.steps.inputs import Flag
 from pdl.runtime.steps.outputs import PostStep
+from pdl_nlp.steps.evidence import WINDOW, Evidence, NearestPassages, TermIndex
+from pdl_nlp.steps.passages import passages_in
+
+SEARCH = Flag("--search", "FILE|FOLDER", "Find the answer in these lines, or in passages of files.")
+RETRIEVER = Flag("--retriever", "MODEL", "Find passages by this model's vectors; by default by BM25.")
 
 
 class BestSpans(NamedTuple):
@@ -57,7 +64,8 @@ def best_spans(logits: Array, allowed: Array, max_answer: int) -> BestSpans:
 class AnswerSpan(PostStep):
     """{"answer": a piece of the paragraph, "start", "end": where it is in it, in code points, "score": p of it within
     its window} of logits [W, T, 2] of the windows of a paragraph: of the best span of each the one that is the most
-    likely compared with no answer.
+    likely compared with no answer. With `--search` a question is enough, whose answers are found in files: see
+    `pdl_nlp.steps.evidence.Evidence`.
 
     max_answer    tokens of the longest answer
     unanswerable  whether there may be no answer: then the answer is "", start and end are 0, and score is p of that,
@@ -92,3 +100,27 @@ class AnswerSpan(PostStep):
 
     def caption(self, answer: Any) -> str:
         return str(answer["answer"]) or "no answer"
+
+    @property
+    def flags(self) -> Sequence[Flag]:
+        return SEARCH, RETRIEVER
+
+    def configured(self, values: Mapping[str, Sequence[str]], predictor: Any) -> PostStep:
+        places, others = values.get(SEARCH.name, ()), values.get(RETRIEVER.name, ())
+        if not places and others:
+            raise UsageError(
+                f"{RETRIEVER.name} {others[0]}: it finds passages; say where: {SEARCH.name} FILE or FOLDER"
+            )
+        if not places:
+            return self
+        if others:
+            from pdl.workflow.prediction import open_model
+
+            retriever: Any = NearestPassages(places, open_model(others[-1]))
+        else:
+            tokenizer = predictor.pipeline.input.tokenizer
+            passages = [each for place in places for each in passages_in(place, tokenizer, WINDOW)]
+            if not passages:
+                raise DataError(f"{SEARCH.name}: no text there has a token that the model knows; give lines of text")
+            retriever = TermIndex(passages, tokenizer)
+        return Evidence(retriever, predictor, self.vocabulary)

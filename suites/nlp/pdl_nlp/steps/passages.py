@@ -19,7 +19,7 @@ import numpy as np
 from pdl import watch
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError, listed
-from pdl.files import cache_root, write_atomic
+from pdl.files import PACKED, cache_root, write_atomic
 from pdl.ranking import top_k
 from pdl.runtime import tables
 from pdl.runtime.sample import Sample
@@ -128,7 +128,7 @@ def vectors_of(texts: Sequence[str], predictor: Any) -> list[Array | None]:
     pipeline, found, samples = predictor.pipeline, list[Array | None]([None] * len(texts)), dict[int, Sample]()
     for number, text in enumerate(texts):
         try:
-            samples[number] = pipeline.parse(text)
+            samples[number] = pipeline.parse(pipeline.input.candidate(text))
         except DataError:
             continue
     numbers, done = list(samples), 0
@@ -196,7 +196,7 @@ def _is_text(file: Path) -> bool:
     """Whether a file has no byte 0 in its beginning, as git judges; or is UTF-16, or packed."""
     with file.open("rb") as opened:
         begin = opened.read(8000)
-    return b"\0" not in begin or begin[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) or file.suffix == ".gz"
+    return b"\0" not in begin or begin[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) or file.suffix.lower() in PACKED
 
 
 def _text(place: str) -> str:

@@ -56,6 +56,7 @@ class Candidates(Ranking):
     """
 
     name = "best_candidates"
+    finds_text = True
 
     def __init__(self, passages: Sequence[Passage], predictor: Any, vocabulary: str = "tokens", k: int = FOUND) -> None:
         self.passages, self.predictor, self.vocabulary, self.k = passages, predictor, vocabulary, k

@@ -61,6 +61,7 @@ class TokensInput(InputStep):
     name = "tokens"
     leaves_out = False
     alone = False
+    needs_padding = True
     batch_size = 256
     together = 512 * 8  # of so many tokens products are as fast as of more
 
@@ -109,7 +110,8 @@ class TokensInput(InputStep):
         arrays = {k.removeprefix(start): v for k, v in resources.constants.items() if k.startswith(start)}
         self.tokenizer = Tokenizer.of(self.settings, {"tokens": resources.vocabularies[self.vocabulary]}, arrays)
         check(not self.masks or self.tokenizer.mask is not None, "tokens: masks: the tokenizer has no token for masks")
-        check(self.tokenizer.pad is not None, "tokens: the tokenizer has no token for padding: special={'pad': TOKEN}")
+        lacks = self.needs_padding and self.tokenizer.pad is None
+        check(not lacks, "tokens: the tokenizer has no token for padding: special={'pad': TOKEN}")
 
     def parse(self, item: Any, sample: Sample) -> Array:
         made = sample.memo.get(self.key)
@@ -154,6 +156,14 @@ class TokensInput(InputStep):
             if isinstance(item, str) and len(self.parts) == 2 and "=" not in item and not item.lstrip().startswith("{"):
                 raise DataError(f"{item[:60]!r} is one text; the model reads two, with a tab between them")
         return [str(part_of(item, part, self.parts)) for part in wanted]
+
+    def conversation(self, turns: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+        """The last turn alone: the model reads one text."""
+        return (turns[-1], ()) if len(self.parts) == 1 or self.takes == "pair" else super().conversation(turns)
+
+    def candidate(self, text: str) -> Any:
+        """The item for one of the texts that are searched."""
+        return text
 
     def _unknown(self, made: Tokenized) -> list[str]:
         """The parts of the texts that are the unknown token."""

@@ -38,6 +38,7 @@ class Nearest(Ranking):
     score is the cosine."""
 
     name = "nearest_texts"
+    finds_text = True
 
     def __init__(self, index: TextIndex, k: int = FOUND) -> None:
         self.index, self.k = index, k

@@ -86,8 +86,9 @@ def begins(count: int, room: int, overlap: int) -> range:
 
 
 class Read(NamedTuple):
-    """What `WindowsInput` keeps of an item in `sample.memo`: the paragraph, and its windows."""
+    """What `WindowsInput` keeps of an item in `sample.memo`: question and paragraph, and the windows."""
 
+    question: str
     paragraph: str
     windows: list[Window]
 
@@ -153,7 +154,7 @@ class WindowsInput(TokensInput):
         asked = made.text(0)
         unknown = np.flatnonzero(asked.ids == self.tokenizer.unknown)
         sample.note_unknown([question[begin:end] for begin, end in asked.offsets[unknown].tolist()])
-        return Read(paragraph, self.reading.windows(self.tokenizer, asked.ids, made.text(1)))
+        return Read(question, paragraph, self.reading.windows(self.tokenizer, asked.ids, made.text(1)))
 
     def random(self, shape: tuple[int, ...], rng: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         if self.gives == "segments":

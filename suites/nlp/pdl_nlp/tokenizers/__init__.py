@@ -5,5 +5,6 @@ from pdl_nlp.tokenizers.bpe import ByteLevelBPE
 from pdl_nlp.tokenizers.characters import Characters
 from pdl_nlp.tokenizers.reading import read
 from pdl_nlp.tokenizers.sentencepiece import SentencePiece
+from pdl_nlp.tokenizers.unigram import Unigram
 from pdl_nlp.tokenizers.wordpiece import WordPiece
 from pdl_nlp.tokenizers.words import Words

@@ -18,6 +18,7 @@ KINDS = {
     "words": "pdl_nlp.tokenizers.words:Words",
     "wordpiece": "pdl_nlp.tokenizers.wordpiece:WordPiece",
     "bpe": "pdl_nlp.tokenizers.bpe:ByteLevelBPE",
+    "unigram": "pdl_nlp.tokenizers.unigram:Unigram",
     "sentencepiece": "pdl_nlp.tokenizers.sentencepiece:SentencePiece",
 }
 """Where the class of a kind of tokenizer is: `module:class`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pdl.errors import DataError, UsageError
 from pdl.vocabulary import Vocabulary
@@ -13,6 +15,7 @@ from pdl_nlp.tokenizers.base import BERT, BERT_PAIR, BERT_SINGLE, FIRST, SECOND,
 from pdl_nlp.tokenizers.bpe import ByteLevelBPE
 from pdl_nlp.tokenizers.normal import FORMS
 from pdl_nlp.tokenizers.sentencepiece import SentencePiece
+from pdl_nlp.tokenizers.unigram import SPACE, Unigram
 from pdl_nlp.tokenizers.wordpiece import LONGEST, WordPiece
 
 NAMES = ("tokenizer.json", "vocab.txt", "*.model")
@@ -22,10 +25,10 @@ PARTS = {"pad": ("[PAD]", "<pad>"), "cls": ("[CLS]", "<s>"), "sep": ("[SEP]", "<
 
 
 def read(path: str | Path) -> Tokenizer:
-    """The tokenizer in a file `tokenizer.json` (of HF: WordPiece with BERT's parts, byte-level BPE), `vocab.txt`
-    (WordPiece; the tokenizer_config.json beside it may say do_lower_case, strip_accents, tokenize_chinese_chars),
-    `*.model` (of SentencePiece), or in a folder with one of them. How HF would pad and cut texts is not taken over:
-    `encode` has max_length.
+    """The tokenizer in a file `tokenizer.json` (of HF: WordPiece with BERT's parts, byte-level BPE, Unigram with
+    Metaspace), `vocab.txt` (WordPiece; the tokenizer_config.json beside it may say do_lower_case, strip_accents,
+    tokenize_chinese_chars), `*.model` (of SentencePiece), or in a folder with one of them. How HF would pad and cut
+    texts is not taken over: `encode` has max_length.
 
     DataError names a part of a tokenizer.json that is not known.
     """
@@ -105,10 +108,8 @@ class _Fault(Exception):
 def _json(file: Path) -> Tokenizer:
     data = _parsed(file)
     try:
-        model = _part(
-            data, "model", ("WordPiece", "BPE"), "Unigram: give the .model of SentencePiece that it was made of"
-        )
-        made: Tokenizer = _wordpiece(data, model) if model["type"] == "WordPiece" else _bpe(data, model)
+        model = _part(data, "model", tuple(_MODELS))
+        made: Tokenizer = _MODELS[model["type"]](data, model)
     except (_Fault, UsageError, DataError) as error:
         raise DataError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -181,6 +182,47 @@ def _bpe(data: Mapping[str, Any], model: Mapping[str, Any]) -> ByteLevelBPE:
         single=post["single"],
         pair=post["pair"],
     )
+
+
+def _unigram(data: Mapping[str, Any], model: Mapping[str, Any]) -> Unigram:
+    advice = "Precompiled: give the .model of SentencePiece that it was made of"
+    how = _part(data, "normalizer", (None, *FORMS), advice)
+    pre = _part(data, "pre_tokenizer", ("Metaspace",))
+    fallback = bool(model.get("byte_fallback"))
+    decoder = data.get("decoder") or {"type": None}
+    inner = [each["type"] for each in decoder.get("decoders", ())] if decoder["type"] == "Sequence" else []
+    if inner != ["ByteFallback", "Metaspace"]:
+        _part(data, "decoder", ("Metaspace", None))
+    pieces = [str(piece) for piece, _ in model["vocab"]]
+    if len(set(pieces)) < len(pieces):
+        raise _Fault("two pieces of the model are alike")
+    if model.get("unk_id") is None:
+        raise _Fault("the model has no unk_id, so it has no token for what no piece has")
+    tokens, added = _tokens(data, {piece: number for number, piece in enumerate(pieces)}, how["type"] is not None)
+    scores = np.full(len(tokens), np.nan)
+    scores[: len(pieces)] = [score for _, score in model["vocab"]]
+    legacy = "always" if pre.get("add_prefix_space", True) else "never"
+    post = _post(data)
+    return Unigram(
+        tokens,
+        scores,
+        space=pre.get("replacement", SPACE),
+        prepend=pre.get("prepend_scheme", legacy),
+        split=pre.get("split", True),
+        byte_fallback=fallback,
+        normal=how["type"],
+        added=_flags(added),
+        special=_special(tokens, added, pieces[model["unk_id"]]),
+        single=post["single"],
+        pair=post["pair"],
+    )
+
+
+_MODELS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], Tokenizer]] = {
+    "WordPiece": _wordpiece,
+    "BPE": _bpe,
+    "Unigram": _unigram,
+}
 
 
 def _tokens(

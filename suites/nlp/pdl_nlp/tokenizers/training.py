@@ -73,6 +73,7 @@ def bpe(texts: Iterable[str], size: int, least: int, lower: bool) -> ByteLevelBP
     counts: Counter[str] = Counter()
     waiting = iter(texts)
     while block := [text.lower() if lower else text for text in islice(waiting, BLOCK)]:
+        block = [text for text in block if text]
         made = split.encode_many(block)
         for i, text in enumerate(block):
             one = made.text(i)

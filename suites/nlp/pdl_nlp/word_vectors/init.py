@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pdl.data.faults import fault
+from pdl.files import PACKED
 from pdl_nlp.classification.init import reading, written
 from pdl_nlp.data.plain_text import PlainText
 from pdl_nlp.fitting import counted
@@ -19,8 +20,8 @@ SPARSE = 1_000_000  # tokens: of fewer, rare ones are kept and words are read by
 
 
 def write_recipe(data: Path) -> str:
-    """The text of a recipe for vectors of words: of a file of texts (*.txt, a text a line, or *.jsonl; .gz, too), or of
-    a folder of such files. One text in fifty is kept for validation. Texts without spaces between words are read by
+    """The text of a recipe for vectors of words: of a file of texts (*.txt, a text a line, or *.jsonl; packed, too), or
+    of a folder of such files. One text in fifty is kept for validation. Texts without spaces between words are read by
     character; of a small corpus rare words are kept, and words read by their letters, too (fastText).
     """
     path = data.resolve()
@@ -29,7 +30,7 @@ def write_recipe(data: Path) -> str:
     kind, each = reading(texts) if texts else ("words", 0.0)
     total = float(counted(texts, kind, lower=True).total())
     if len(texts) == LOOKED_AT:  # there are more: as many as the files are larger, which pack to about a third
-        sizes = (file.stat().st_size * (3 if file.suffix == ".gz" else 1) for file in corpus.files)
+        sizes = (file.stat().st_size * (3 if file.suffix.lower() in PACKED else 1) for file in corpus.files)
         total *= max(1.0, sum(sizes) / sum(len(text.encode()) + 1 for text in texts))
     if total < FEWEST:
         raise fault(data, f"{total:,.0f} {kind}; at least {FEWEST:,} are needed", "give more texts")

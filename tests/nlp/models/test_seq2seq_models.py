@@ -1,0 +1,182 @@
+"""Models that write: against replicas in NumPy, and their steps against all tokens at once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl.errors import ConfigError, ShapeError
+from pdl_nlp.models.rnn_seq2seq import RNNSeq2Seq
+from pdl_nlp.models.transformer import Transformer, sinusoid
+
+VOCABULARY = 30
+MODELS = {
+    "post-norm": lambda: Transformer(VOCABULARY, dim=16, layers=2, heads=2, hidden=24),
+    "pre-norm, learned positions": lambda: Transformer(
+        VOCABULARY, dim=16, layers=1, decoder_layers=2, heads=4, norm_first=True, positions="learned", shared=False
+    ),
+    "lstm": lambda: RNNSeq2Seq(VOCABULARY, dim=12, hidden=16, layers=2),
+    "gru, dot": lambda: RNNSeq2Seq(VOCABULARY, dim=16, hidden=16, cell="gru", scoring="dot", shared=False),
+    "lstm, additive": lambda: RNNSeq2Seq(VOCABULARY, dim=12, hidden=16, scoring="additive"),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    pdl.seed(0)
+    return MODELS[request.param]().eval()
+
+
+def texts(rows=3, source=5, target=6):
+    """Two kinds of texts with padding behind the later rows."""
+    rng = np.random.default_rng(1)
+    made = [rng.integers(1, VOCABULARY, (rows, length)) for length in (source, target)]
+    made[0][1, -2:] = 0
+    made[1][2:, -1:] = 0
+    return made
+
+
+@pdl.no_grad()
+def test_what_stands_behind_changes_nothing(model):
+    tokens, given = texts()
+    whole = model(pdl.tensor(tokens), pdl.tensor(given)).numpy()
+    wide = [np.pad(each, ((0, 0), (0, 3))) for each in (tokens, given)]
+    assert np.allclose(model(*map(pdl.tensor, wide)).numpy()[:, :6], whole, atol=1e-5)
+    alone = model(pdl.tensor(tokens[1:2, :3]), pdl.tensor(given[1:2])).numpy()
+    assert np.allclose(alone[0], whole[1], atol=1e-5)
+
+
+@pdl.no_grad()
+@pytest.mark.parametrize("beams", [1, 2])
+def test_steps_are_the_whole(model, beams):
+    """Two tokens at first, of one row only one; then one at a time. Rows of a source are side by side."""
+    tokens, given = texts(rows=2)
+    rows = np.repeat(np.arange(2), beams)
+    written = given[rows]
+    written[1:] = (written[1:] + np.arange(1, len(rows))[:, None]) % (VOCABULARY - 1) + 1
+    whole = model(pdl.tensor(tokens[rows]), pdl.tensor(written)).numpy()
+    memory = model.encode(pdl.tensor(tokens))
+    state = model.start(len(rows), 8, *memory)
+    counts, lengths = np.full(len(rows), 2), np.zeros(len(rows), np.int64)
+    counts[-1] = 1
+    at = pdl.tensor(written[:, :2])
+    while True:
+        scores, state = model.step(at, pdl.tensor(counts), pdl.tensor(lengths), state, *memory)
+        lengths = lengths + counts
+        assert np.allclose(scores.numpy(), whole[np.arange(len(rows)), lengths - 1], atol=1e-4)
+        if lengths.max() == written.shape[1]:
+            break
+        counts = np.ones(len(rows), np.int64)
+        at = pdl.tensor(written[np.arange(len(rows)), lengths][:, None])
+
+
+@pdl.no_grad()
+def test_attention_sums_to_one(model):
+    tokens, given = texts()
+    weights = model.attention(pdl.tensor(tokens), pdl.tensor(given)).numpy()
+    assert weights.shape == (3, 6, 5)
+    assert np.allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    assert not weights[1, :, -2:].any()
+
+
+@pdl.no_grad()
+def test_loss(model):
+    tokens, given = texts()
+    labels = np.where(given > 0, np.roll(given, -1, axis=1), -1)
+    logits = model(pdl.tensor(tokens), pdl.tensor(given)).numpy()[labels >= 0].astype(np.float64)
+    log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    right = -log_p[np.arange(len(log_p)), labels[labels >= 0]].mean()
+    for smoothing in (0.0, 0.1):
+        expected = (1 - smoothing) * right - smoothing * log_p.mean()
+        found = model.loss(*map(pdl.tensor, (tokens, given, labels)), label_smoothing=smoothing)
+        assert float(found) == pytest.approx(expected, abs=1e-5)
+
+
+@pdl.no_grad()
+def test_transformer_is_that_of_the_paper():
+    pdl.seed(0)
+    model = MODELS["post-norm"]().eval()
+    tokens, given = texts()
+    weights = {name: value.numpy().astype(np.float64) for name, value in model.state_dict().items()}
+
+    def norm(x, name):
+        x = x - x.mean(axis=-1, keepdims=True)
+        x = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5)
+        return x * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def linear(x, name):
+        return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def attention(q, k, v, mask):
+        heads = [np.stack(np.split(each, 2, axis=-1), axis=1) for each in (q, k, v)]
+        scores = heads[0] @ heads[1].swapaxes(2, 3) / math.sqrt(8)
+        scores = np.where(mask, scores, -np.inf)
+        p = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        y = p / p.sum(axis=-1, keepdims=True) @ heads[2]
+        return np.concatenate(list(y.swapaxes(0, 1)), axis=-1)
+
+    def itself(x, name, mask):
+        made = x @ weights[f"{name}.in_proj_weight"] + weights[f"{name}.in_proj_bias"]
+        return linear(attention(*np.split(made, 3, axis=-1), mask), f"{name}.out_proj")
+
+    def embedded(numbers):
+        place = np.arange(numbers.shape[1])[:, None] / 10000 ** (np.arange(8) / 8)
+        return weights["embed.weight"][numbers] * 4 + np.concatenate([np.sin(place), np.cos(place)], axis=1)
+
+    def feed(x, name):
+        return linear(np.maximum(linear(x, f"{name}.linear1"), 0), f"{name}.linear2")
+
+    there = (tokens > 0)[:, None, None]
+    x = embedded(tokens)
+    for name in ("encoder.layers.0", "encoder.layers.1"):
+        x = norm(x + itself(x, f"{name}.self_attn", there), f"{name}.norm1")
+        x = norm(x + feed(x, name), f"{name}.norm2")
+    y, past = embedded(given), np.tri(given.shape[1], dtype=bool)
+    for name in ("decoder.0", "decoder.1"):
+        y = norm(y + itself(y, f"{name}.self_attn", past), f"{name}.norm1")
+        k, v = np.split(linear(x, f"{name}.cross_attn.kv_proj"), 2, axis=-1)
+        other = attention(linear(y, f"{name}.cross_attn.q_proj"), k, v, there)
+        y = norm(y + linear(other, f"{name}.cross_attn.out_proj"), f"{name}.norm2")
+        y = norm(y + feed(y, name), f"{name}.norm3")
+    scores = y @ weights["embed.weight"].T
+    assert np.allclose(model(pdl.tensor(tokens), pdl.tensor(given)).numpy(), scores, atol=1e-4)
+
+
+@pdl.no_grad()
+def test_general_attention_of_luong():
+    pdl.seed(0)
+    model = RNNSeq2Seq(VOCABULARY, dim=12, hidden=16).eval()
+    tokens, given = texts()
+    there, memory, _, *first = model.encode(pdl.tensor(tokens))
+    h = model.writer(model.embed(pdl.tensor(given)), tuple(each.swapaxes(0, 1) for each in first))[0].numpy()
+    m, w = memory.numpy(), model.query.weight.data
+    scores = np.where(there.numpy()[:, None], h @ w @ m.swapaxes(1, 2), -np.inf)
+    p = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    made = np.tanh(np.concatenate([p @ m, h], axis=-1) @ model.combine.weight.data + model.combine.bias.data)
+    expected = made @ model.embed.weight.data.T + model.bias.data
+    assert np.allclose(model(pdl.tensor(tokens), pdl.tensor(given)).numpy(), expected, atol=1e-5)
+    assert np.allclose(model.attention(pdl.tensor(tokens), pdl.tensor(given)).numpy(), p, atol=1e-5)
+
+
+def test_gradients_reach_every_weight(model):
+    model.train()
+    tokens, given = texts()
+    model.loss(*map(pdl.tensor, (tokens, given, given))).backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_sinusoid():
+    assert sinusoid(3, 4)[2] == pytest.approx([math.sin(2), math.sin(0.02), math.cos(2), math.cos(0.02)])
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ConfigError, match="heads=3 must divide dim=16"):
+        Transformer(VOCABULARY, dim=16, heads=3)
+    with pytest.raises(ConfigError, match="needs vocab_size"):
+        RNNSeq2Seq()
+    with pytest.raises(ShapeError, match="9 tokens, there are vectors for 8 positions"):
+        Transformer(VOCABULARY, dim=16, heads=2, max_length=8)(pdl.tensor([[1] * 9]), pdl.tensor([[1]]))
