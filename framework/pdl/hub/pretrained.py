@@ -144,7 +144,7 @@ def _converted(model: Module, state: State) -> tuple[Mapping[str, Array], str]:
     Where the file does not say whose layouts it has, its own come first, and the shapes decide.
     """
     if state.layout == "pdl":
-        return state.arrays, ""
+        return _unwrapped(model, state.arrays), ""
     if state.layout == "unknown" and not _Fit(model, state.arrays).faults:
         return state.arrays, ""
     remap, note = _remap_of(model, "ONNX's" if state.layout == "onnx" else "PyTorch's")
@@ -155,6 +155,14 @@ def _converted(model: Module, state: State) -> tuple[Mapping[str, Array], str]:
     except (PdlError, LookupError, ValueError):  # not of that family: what is said is how the file itself misfits
         return state.arrays, ""
     return (turned, note) if not _Fit(model, turned).faults else (state.arrays, "")
+
+
+def _unwrapped(model: Module, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The weights under their names in the net, where a bundle's program is a function around it
+    (`Deployment.module`) and calls them by the attribute that holds the net: net.embed.weight is embed.weight."""
+    own, roots = model.state_dict().keys(), {name.partition(".")[0] for name in arrays}
+    inner = {name.partition(".")[2]: each for name, each in arrays.items()}
+    return inner if len(roots) == 1 and not own & arrays.keys() and own & inner.keys() else arrays
 
 
 def _remap_of(model: Module, whose: str) -> tuple[Callable[[Any, Mapping[str, Any]], Mapping[str, Array]], str]:

@@ -168,14 +168,14 @@ def test_other_tasks_begin_with_it(run: Path, tmp_path: Path) -> None:
     assert (sizes["dim"], sizes["max_length"]) == (32, 32)
     from pdl.hub.pretrained import collected
 
-    with collected() as reports:
-        net = BERTTagger(
-            sizes["vocab_size"], 3, 0, **{**SMALL, "dim": 32, "hidden": 64, "max_length": 50}, pretrained=str(run)
-        )
-    assert reports[0].adapted.keys() == {"embeddings.positions"}
-    rows = net.embeddings.positions.detach().numpy()
-    assert np.array_equal(rows[32:50], rows[:18])
-    assert {name.partition(".")[0] for name in reports[0].unused} == {"masked"}
+    given = {**SMALL, "dim": 32, "hidden": 64, "max_length": 50}
+    for source in (run, run / "model.pdl"):  # the program of the bundle is a function around the net
+        with collected() as reports:
+            net = BERTTagger(sizes["vocab_size"], 3, 0, **given, pretrained=str(source))
+        assert reports[0].adapted.keys() == {"embeddings.positions"}
+        rows = net.embeddings.positions.detach().numpy()
+        assert np.array_equal(rows[32:50], rows[:18])
+        assert {name.partition(".")[0] for name in reports[0].unused} == {"masked"}
     lines = [f"{letter} {'B-X' if letter in 'aeiou' else 'O'}" for letter in "roomplotbook"]
     path = standin.write(tmp_path / "tags.txt", [*lines, ""] * 8)
     tree = {
