@@ -4,6 +4,7 @@ a run folder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +25,8 @@ from pdl.runtime.weights import MAX_HEADER, from_bytes
 
 ONNX = ".onnx"
 Layout = Literal["pdl", "torch", "onnx", "unknown"]
-#: what a training or an importer may write for names that no module gave (`Program.names`)
-_NAMELESS = ("constant", "state")
+#: what a training or an importer may write for names that no module gave (`Program.names`), in decoders as well
+_NAMELESS = re.compile(r"((encode|step)\.)?(constant|state)(\.|$)")
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,12 @@ def _of_bundle(source: str, file: Path) -> State:
 
     bundle = read(file)
     about = bundle.meta["about"]
-    if bundle.kind != "program" or "source" in about:
+    if bundle.kind not in ("program", "decoder") or "source" in about:
         made = about.get("source", "an ONNX graph")
         raise UsageError(f"{source}: a bundle imported from {made} is for deployment only; no net can take its weights")
-    if about.get("precision") == "int8":
-        raise UsageError(f"{source}: a bundle in int8 is for deployment only; use the one it was made from")
-    arrays = {name: a for name, a in bundle.weights.items() if name.partition(".")[0] not in _NAMELESS}
+    if (precision := about.get("precision")) in ("int8", "w8", "w4"):
+        raise UsageError(f"{source}: a bundle in {precision} is for deployment only; use the one it was made from")
+    arrays = {name: a for name, a in bundle.weights.items() if not _NAMELESS.match(name)}
     return State(source, arrays, "pdl", _net_of_recipe(bundle.config) or str(about.get("model", "")))
 
 

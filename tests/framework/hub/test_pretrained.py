@@ -236,9 +236,10 @@ def test_what_is_for_deployment_only(offer: Offer, tmp_path: Path) -> None:
     as_bundle(Net(), tmp_path / "imported.pdl", source="ONNX")
     with pytest.raises(UsageError, match="imported from ONNX is for deployment only"):
         hub.load_pretrained(Net(), tmp_path / "imported.pdl")
-    as_bundle(Net(), tmp_path / "bytes.pdl", precision="int8")
-    with pytest.raises(UsageError, match="in int8 is for deployment only"):
-        hub.load_pretrained(Net(), tmp_path / "bytes.pdl")
+    for precision in ("int8", "w8", "w4"):
+        as_bundle(Net(), tmp_path / "bytes.pdl", precision=precision)
+        with pytest.raises(UsageError, match=f"in {precision} is for deployment only"):
+            hub.load_pretrained(Net(), tmp_path / "bytes.pdl")
 
 
 @pytest.mark.parametrize("name", ["net.safetensors", "net.pth", "net.pdl"])

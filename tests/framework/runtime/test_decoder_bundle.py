@@ -13,6 +13,7 @@ import pytest
 
 from pdl.errors import CheckError, DataError, UsageError
 from pdl.export.bundle import write
+from pdl.hub import load_pretrained
 from pdl.runtime import bundle, load
 from pdl.runtime.bundle import read
 from pdl.runtime.decoding.writer import key_of, pieces
@@ -57,6 +58,15 @@ def test_a_bundle_writes_the_words_of_its_model(written) -> None:
         np.testing.assert_allclose([a["score"] for a in alone], [a["score"] for a in theirs], atol=1e-3)
     assert "decoding" in info(path)
     assert str(session)
+
+
+@pytest.mark.parametrize("kind", [Recurrent, Attention])
+def test_a_net_begins_with_the_weights_of_a_bundle(kind, tmp_path) -> None:
+    net, other = drawn(kind()), drawn(kind(), seed=1)
+    write(tmp_path / "model.pdl", deployment(net))
+    load_pretrained(other, tmp_path / "model.pdl")
+    theirs = other.state_dict()
+    assert all(np.array_equal(value.data, theirs[name].data) for name, value in net.state_dict().items())
 
 
 def test_text_is_streamed_as_it_is_written(written) -> None:
