@@ -192,7 +192,7 @@ def write_answers(
 ) -> tuple[int, int]:
     """Write predictions to a csv or tsv file, a row for each answer: what it is for, its rank, and what it says.
 
-    name      of the first column
+    name      of the first column, which is "input" where the answers have one of that name
     journal   keeps answers as they are found, and may have some already, which are written, too
     Returns how many predictions and how many rows; one without answers has no row. The file is there whole or not at
     all. In a tsv nothing is quoted: tabs and line ends inside of a cell are spaces.
@@ -241,7 +241,7 @@ def _write(writer: Any, entries: Iterable[Entry], name: str) -> tuple[int, int]:
         for rank, row in enumerate(rows, 1):
             if not columns:
                 columns = list(row)
-                writer.writerow([name, "rank", *columns])
+                writer.writerow(["input" if name in columns else name, "rank", *columns])
             writer.writerow([each, rank, *(_cell(row.get(column)) for column in columns)])
             total += 1
     if not columns:

@@ -95,7 +95,10 @@ def test_answers_between_tabs_are_read_again(tmp_path: Path) -> None:
     found = list(predict(pdl.runtime.load(made.rows(k=1)), [{"items": "apple,dates"}]))
     write_answers(tmp_path / "out.tsv", [replace(found[0], name='a\t"b"\r\nc')], "row")
     ((_, row),) = tables.rows(tmp_path / "out.tsv")
-    assert row == {"row": 'a "b" c', "rank": "1", **{key: str(value) for key, value in found[0].rows()[0].items()}}
+    answer = {key: str(value) for key, value in found[0].rows()[0].items()}
+    assert row == {"row": 'a "b" c', "rank": "1", **answer}
+    write_answers(tmp_path / "named.tsv", [replace(found[0], name="a")], "name")  # as a column of the answers
+    assert [row for _, row in tables.rows(tmp_path / "named.tsv")] == [{"input": "a", "rank": "1", **answer}]
 
 
 def test_wrong_inputs_and_outputs(tmp_path: Path) -> None:
