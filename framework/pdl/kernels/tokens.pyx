@@ -31,7 +31,8 @@ cdef extern from "tokens.h" namespace "pdl::tokens":
         void encode(const Text& text, vector[Token]& out) except + nogil
     cdef cppclass Pairs "pdl::tokens::BytePair":
         Added added
-        Pairs(const uint8_t* classes, const int32_t* bytes, cbool prefix, cbool split, cbool trim, cbool keep) except +
+        Pairs(const uint8_t* classes, const int32_t* bytes, cbool prefix, cbool split, int64_t numbers, cbool trim, cbool keep) except +
+        void whole(const char* bytes, size_t size, int32_t id) except +
         void reserve(int64_t merges) except +
         void merge(uint32_t a, uint32_t b, uint32_t rank, uint32_t made) except +
         void spaces(const int32_t* leading, const int32_t* trailing, int64_t n) except +
@@ -154,18 +155,22 @@ cdef class BytePair:
     merges    int32 [M, 3]: two tokens and what they become, in the order of their ranks
     leading, trailing  int32 [tokens]: how many spaces each token begins and ends with
     prefix    a space is put before a text that begins with none
-    split     by GPT-2's regular expression
+    split     by GPT-2's regular expression, or, where `numbers` is not 0, by Llama 3's with at most so many numbers together
     trim      offsets leave out spaces, but, with `keep`, for one that the first token begins with
+    whole     bytes and token: a part that is just these bytes is that token, whatever is merged
     """
 
     cdef unique_ptr[Pairs] kernel
 
     def __init__(
         self, const uint8_t[::1] classes not None, const int32_t[::1] bytes not None, const int32_t[:, ::1] merges not None,
-        const int32_t[::1] leading not None, const int32_t[::1] trailing not None, *, bint prefix, bint split, bint trim,
-        bint keep, list added not None,
+        const int32_t[::1] leading not None, const int32_t[::1] trailing not None, *, bint prefix, bint split,
+        int64_t numbers, bint trim, bint keep, list added not None, list whole not None,
     ):
         cdef int64_t i, n = leading.shape[0]
+        cdef const unsigned char[::1] part
+        if numbers < 0:
+            raise ShapeError(f"bpe: {numbers} numbers together; 0 or more")
         if classes.shape[0] != POINTS or bytes.shape[0] != 256 or trailing.shape[0] != n or merges.shape[1] != 3:
             raise ShapeError(f"bpe: classes of {classes.shape[0]} code points, {bytes.shape[0]} bytes, spaces of {n} and "
                              f"{trailing.shape[0]} tokens, {merges.shape[1]} columns of merges")
@@ -175,7 +180,13 @@ cdef class BytePair:
         for i in range(merges.shape[0]):
             if not (0 <= merges[i, 0] < n and 0 <= merges[i, 1] < n and 0 <= merges[i, 2] < n):
                 raise ShapeError(f"bpe: merge {i} is of tokens {merges[i, 0]} and {merges[i, 1]} to {merges[i, 2]}; there are {n}")
-        self.kernel.reset(new Pairs(&classes[0], &bytes[0], prefix, split, trim, keep))
+        self.kernel.reset(new Pairs(&classes[0], &bytes[0], prefix, split, numbers, trim, keep))
+        for text, number in whole:
+            if not 0 <= number < n:
+                raise ShapeError(f"bpe: token {number} of {n} is whole")
+            part = text
+            if part.shape[0]:
+                self.kernel.get().whole(<const char*>&part[0], part.shape[0], number)
         self.kernel.get().reserve(merges.shape[0])
         for i in range(merges.shape[0]):
             self.kernel.get().merge(merges[i, 0], merges[i, 1], i, merges[i, 2])

@@ -20,6 +20,17 @@ WORDS = (
 ).split(" ")
 LONG = ("a" * 99, "b" * 100, "c" * 101, "中" * 300, "ab" * 400, "é" * 120, "." * 80, "!?" * 60, "  " * 20)
 
+#: what Llama 3's and Qwen 2's expressions split otherwise than GPT-2's
+PARTS = [
+    "IT'S we'LL they'Ve I'M you'Re'd 'ſ x'S' 'sx",
+    "1234567 12 3,141,592 a1b22c333 ½²٣٤٥٦ ×12",
+    "a\n\n\nb \n c\r\n\r\nd  \t\n  e\n ",
+    "f(x)\n!!\n\n.\r\n?! ...\n\tif (a) {\n\t\treturn;\n\t}\n",
+    "  two  spaces   three    \u3000全角 \xa0x\u2028y ",
+    "-word _word .Word\tword\nword 中文，标点。 e\u0301t\u0301 🙂🙂 a",
+    "'", "' ", "\n", " ", "  ", "", "'s", "\r\n ", "9", "a'",
+]  # fmt: skip
+
 
 def mixed_lines(n: int, seed: int = 0) -> list[str]:
     """n lines, the same for the same seed; without surrogates, which HF does not take."""

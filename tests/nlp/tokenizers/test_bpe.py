@@ -135,11 +135,18 @@ def test_faults() -> None:
     with pytest.raises(UsageError, match="merges of tokens 0 to 3; there are 3"):
         ByteLevelBPE(["a", "b", "ab"], np.array([[0, 3]], np.int32))
     zeros = np.zeros(1, np.int32)
-    flags = {"prefix": False, "split": True, "trim": True, "keep": False, "added": list[object]()}
+    flags = {"prefix": False, "split": True, "trim": True, "keep": False, "added": list[object](), "numbers": 0}
+    flags |= {"whole": list[object]()}
     with pytest.raises(ShapeError, match="byte 0 is token 1 of 1"):
         kernels.BytePair(classes(), np.ones(256, np.int32), np.zeros((0, 3), np.int32), zeros, zeros, **flags)
     with pytest.raises(ShapeError, match="merge 0 is of tokens 0 and 0 to 1; there are 1"):
         kernels.BytePair(classes(), np.zeros(256, np.int32), np.array([[0, 0, 1]], np.int32), zeros, zeros, **flags)
+    none = np.zeros((0, 3), np.int32)
+    for wrong, match in (({"numbers": -1}, "-1 numbers together"), ({"whole": [(b"a", 1)]}, "token 1 of 1 is whole")):
+        with pytest.raises(ShapeError, match=match):
+            kernels.BytePair(classes(), np.zeros(256, np.int32), none, zeros, zeros, **flags | wrong)
+    with pytest.raises(UsageError, match=r"split='gpt5' must be true, false or one of gpt2, llama3, qwen2"):
+        ByteLevelBPE(["a"], np.zeros((0, 2), np.int32), split="gpt5")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="5 bytes"):
         kernels.BytePair(classes(), np.zeros(5, np.int32), np.zeros((0, 3), np.int32), zeros, zeros, **flags)
 

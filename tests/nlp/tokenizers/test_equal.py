@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from pdl_nlp.tokenizers import Tokenizer, read
+from pdl_nlp.tokenizers.bpe import SPLITS
 from pdl_nlp.tokenizers.normal import FORMS
-from tests.nlp.tokenizers.mixed import mixed_lines
+from tests.nlp.tokenizers.mixed import PARTS, mixed_lines
 
 LINES = mixed_lines(400, seed=1)
 
@@ -33,13 +34,16 @@ def trained(kind: str, file: Path) -> Any:
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=1500, special_tokens=special, show_progress=False)
     else:
+        name, _, form = kind.partition("_")
         made = tokenizers.Tokenizer(tokenizers.models.BPE())
-        if "_" in kind:
-            made.normalizer = getattr(tokenizers.normalizers, kind.partition("_")[2])()
-        made.pre_tokenizer, made.decoder = (
-            pre.ByteLevel(add_prefix_space=kind.startswith("roberta")),
-            tokenizers.decoders.ByteLevel(),
-        )
+        if form:
+            made.normalizer = getattr(tokenizers.normalizers, form)()
+        made.pre_tokenizer = pre.ByteLevel(add_prefix_space=name == "roberta")
+        made.decoder = tokenizers.decoders.ByteLevel()
+        if name in SPLITS.values():
+            (pattern,) = (tokenizers.Regex(each) for each, known in SPLITS.items() if known == name)
+            inner = [pre.Split(pattern, "isolated"), pre.ByteLevel(add_prefix_space=False, use_regex=False)]
+            made.pre_tokenizer = pre.Sequence(inner)
         trainer = tokenizers.trainers.BpeTrainer(
             vocab_size=900, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
             initial_alphabet=pre.ByteLevel.alphabet(), show_progress=False,
@@ -49,13 +53,19 @@ def trained(kind: str, file: Path) -> Any:
         made.post_processor = post.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     elif kind.startswith("roberta"):
         made.post_processor = post.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    elif kind == "llama3":
+        begins = {"single": "<s> $A", "pair": "<s> $A <s>:1 $B:1", "special_tokens": [("<s>", 0)]}
+        made.post_processor = post.Sequence([post.ByteLevel(trim_offsets=True), post.TemplateProcessing(**begins)])
     else:
         made.post_processor = post.ByteLevel(trim_offsets=False)
     made.save(str(file))
     return made
 
 
-KINDS = ("bert", "bert_cased", "gpt2", "gpt2_NFC", "gpt2_NFKD", "roberta", "roberta_NFKC", "roberta_NFD")
+KINDS = (
+    *("bert", "bert_cased", "gpt2", "gpt2_NFC", "gpt2_NFKD", "roberta", "roberta_NFKC", "roberta_NFD"),
+    *("llama3", "llama3_NFKC", "qwen2", "qwen2_NFC"),
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -77,6 +87,24 @@ def test_as_hf(kind: str, tmp_path: Path) -> None:
             one, segments = ours.encode(first, pair, max_length=16)
             assert (one.ids.tolist(), segments.tolist()) == (expected.ids, expected.type_ids)
             assert [tuple(each) for each in one.offsets.tolist()] == expected.offsets
+
+
+@pytest.mark.parametrize("kind", ["llama3", "qwen2"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_splits_as_hf(kind: str, whole: bool, tmp_path: Path) -> None:
+    trained(kind, tmp_path / "tokenizer.json")
+    data = json.loads((tmp_path / "tokenizer.json").read_text())
+    data["model"]["ignore_merges"] = whole  # tokens that no merges make
+    for token in ("word", "Ġspaces", "turn", "123", "Ã©t", "x" * 50):
+        data["model"]["vocab"].setdefault(token, len(data["model"]["vocab"]))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data))
+    theirs, ours = hf().Tokenizer.from_file(str(tmp_path / "tokenizer.json")), Tokenizer.of(*read(tmp_path).state())
+    lines = [*PARTS, *mixed_lines(2000, seed=4), "x" * 50, " " + "x" * 50, "word" * 30]
+    lines += ["".join(pair) for pair in zip(lines, lines[7:], strict=False)]
+    for text, expected in zip(lines, theirs.encode_batch(lines, add_special_tokens=False), strict=True):
+        one = ours.encode_many([text]).text(0)
+        got = one.ids.tolist(), [tuple(each) for each in one.offsets.tolist()], one.words.tolist()
+        assert got == (expected.ids, expected.offsets, expected.word_ids), text
 
 
 UNIGRAMS = ("always", "first", "never", "whole", "bytes", "NFKC", "added")

@@ -91,6 +91,15 @@ def test_a_bpe_of_hf(tmp_path: Path) -> None:
     assert made.encode_many([" low"]).offsets.tolist() == [[0, 1], [1, 4]]
 
 
+SPLIT = {
+    "type": "Sequence",
+    "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "a.b"}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+    ],
+}
+
+
 @pytest.mark.parametrize(
     ("base", "path", "value", "said"),
     [
@@ -110,6 +119,7 @@ def test_a_bpe_of_hf(tmp_path: Path) -> None:
         (bpe, "model.end_of_word_suffix", "</w>", "end_of_word_suffix='</w>'"),
         (bpe, "model.merges", ["l zz"], "merge 0, 'l zz', is not a pair of tokens"),
         (bpe, "pre_tokenizer", {"type": "Sequence", "pretokenizers": []}, "the pre_tokenizer 'Sequence' is not known"),
+        (bpe, "pre_tokenizer", SPLIT, "splits by 'a.b', which is not known .known are .* llama3, qwen2"),
         (bpe, "model", 3, "not a tokenizer.json as HF writes it"),
         (bpe, "added_tokens", 3, "not a tokenizer.json as HF writes it"),
     ],

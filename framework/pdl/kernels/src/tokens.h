@@ -1,4 +1,4 @@
-// Texts to tokens: WordPiece after BERT's normalisation, and byte-level BPE after GPT-2's split. Texts are read as Python holds them, so that
+// Texts to tokens: WordPiece after BERT's normalisation, and byte-level BPE after GPT-2's or Llama 3's split. Texts are read as Python holds them, so that
 // places are code points. What characters are and become is in tables that the caller makes (pdl_nlp/tokenizers/unicode.py).
 #pragma once
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <mutex>
 #include <queue>
 #include <stdexcept>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -256,17 +257,47 @@ int64_t part_end(const At& at, const uint8_t* classes, int64_t i, int64_t end) {
   return k < end && k - i > 1 ? k - 1 : k;  // the last one belongs to what follows
 }
 
+// The same of the expression of Llama 3, in which at most `most` = 3 numbers stand together (Qwen 2: 1):
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+template <class At>
+int64_t part_end(const At& at, const uint8_t* classes, int64_t i, int64_t end, int64_t most) {
+  const auto kind = [&](int64_t k) { return classes[at(k)]; };
+  const auto lower = [&](int64_t k) { const uint32_t c = k < end ? at(k) : 0; return c >= 'A' && c <= 'Z' ? c + 32 : c == 0x17F ? 's' : c; };
+  const auto breaks = [&](int64_t k) { return at(k) == '\r' || at(k) == '\n'; };
+  const auto run = [&](int64_t k, uint8_t of) { while (k < end && kind(k) == of) k++; return k; };
+  if (at(i) == '\'') {
+    const uint32_t a = lower(i + 1), b = lower(i + 2);
+    if (a == 's' || a == 't' || a == 'm' || a == 'd') return i + 2;
+    if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l')) return i + 3;
+  }
+  if (kind(i) == kNumber) return std::min(run(i, kNumber), i + most);
+  if (kind(i) == kLetter || (!breaks(i) && i + 1 < end && kind(i + 1) == kLetter)) return run(i + 1, kLetter);
+  int64_t k = i + (at(i) == ' ' && i + 1 < end && kind(i + 1) == kOther);
+  if (kind(k) == kOther) {
+    k = run(k, kOther);
+    while (k < end && breaks(k)) k++;
+    return k;
+  }
+  const int64_t white = run(i, kWhite);
+  for (k = white; k > i; k--) if (breaks(k - 1)) return k;
+  return white < end && white - i > 1 ? white - 1 : white;
+}
+
 class BytePair {
  public:
   Added added;
 
-  // prefix: a space is put before a text that begins with none; split: by GPT-2's expression; trim: offsets leave out spaces,
-  // but for one that the first token begins with, if `keep`
-  BytePair(const uint8_t* classes, const int32_t* bytes, bool prefix, bool split, bool trim, bool keep)
-      : classes_(classes, classes + kPoints), bytes_(bytes, bytes + 256), prefix_(prefix), split_(split), trim_(trim), keep_(keep), cache_(kCached) {}
+  // prefix: a space is put before a text that begins with none; split: by GPT-2's expression, or where `numbers` is not 0 by
+  // Llama 3's with at most so many numbers together; trim: offsets leave out spaces, but for one that the first token begins
+  // with, if `keep`
+  BytePair(const uint8_t* classes, const int32_t* bytes, bool prefix, bool split, int64_t numbers, bool trim, bool keep)
+      : classes_(classes, classes + kPoints), bytes_(bytes, bytes + 256), prefix_(prefix), split_(split), numbers_(numbers), trim_(trim), keep_(keep),
+        cache_(kCached) {}
 
   void reserve(int64_t merges) { merges_.reserve(static_cast<size_t>(merges)); }
   void merge(uint32_t a, uint32_t b, uint32_t rank, uint32_t made) { merges_.at(a, b, Merge{rank, made}); }
+  // A part that is these bytes is the token `id`, whatever the merges make of it.
+  void whole(const char* bytes, size_t size, int32_t id) { whole_.emplace(std::string(bytes, size), id); }
   // How many spaces a token begins and ends with.
   void spaces(const int32_t* leading, const int32_t* trailing, int64_t n) {
     leading_.assign(leading, leading + n);
@@ -286,7 +317,9 @@ class BytePair {
           const int64_t from = begin - prefix;
           const auto at = [&](int64_t i) { return i < begin ? static_cast<uint32_t>(' ') : text[i]; };
           for (int64_t i = from; i < end;) {
-            const int64_t to = split_ ? part_end(at, classes_.data(), i, end) : end;
+            const int64_t to = !split_    ? end
+                               : numbers_ ? part_end(at, classes_.data(), i, end, numbers_)
+                                          : part_end(at, classes_.data(), i, end);
             bytes.clear();
             for (int64_t k = i; k < to; k++) {
               uint8_t made[4];
@@ -358,9 +391,14 @@ class BytePair {
         return;
       }
     }
-    symbols.resize(n);
-    for (size_t i = 0; i < n; i++) symbols[i] = Symbol{bytes_[bytes[i]], static_cast<int32_t>(i + 1)};
-    n < 40 ? merge_few(symbols) : merge_many(symbols);
+    const auto found = whole_.empty() ? whole_.end() : whole_.find(std::string(bytes.begin(), bytes.end()));
+    if (found != whole_.end()) {
+      symbols.assign(1, Symbol{found->second, static_cast<int32_t>(n)});
+    } else {
+      symbols.resize(n);
+      for (size_t i = 0; i < n; i++) symbols[i] = Symbol{bytes_[bytes[i]], static_cast<int32_t>(i + 1)};
+      n < 40 ? merge_few(symbols) : merge_many(symbols);
+    }
     if (known && symbols.size() <= kMost) {
       known->size = static_cast<uint8_t>(n), known->count = static_cast<uint8_t>(symbols.size());
       memcpy(known->bytes, bytes.data(), n);
@@ -437,7 +475,10 @@ class BytePair {
 
   std::vector<uint8_t> classes_;
   std::vector<int32_t> bytes_, leading_, trailing_;
-  bool prefix_, split_, trim_, keep_;
+  bool prefix_, split_;
+  int64_t numbers_;
+  bool trim_, keep_;
+  std::unordered_map<std::string, int32_t> whole_;
   PairMap<Merge> merges_;
   std::vector<Known> cache_;
   std::mutex mutex_;

@@ -1,11 +1,11 @@
-"""Byte-level BPE, as GPT-2 and RoBERTa have it."""
+"""Byte-level BPE, as GPT-2, RoBERTa, Llama 3 and Qwen have it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 from unicodedata import is_normalized
 
 import numpy as np
@@ -22,18 +22,27 @@ _HIDDEN = [byte for byte in range(256) if byte not in set(_SHOWN)]
 ALPHABET = {**{byte: chr(byte) for byte in _SHOWN}, **{byte: chr(256 + i) for i, byte in enumerate(_HIDDEN)}}
 """How tokens write a byte: printable ones as themselves, others as letters from U+0100 on (the space as U+0120)."""
 BYTES = {letter: byte for byte, letter in ALPHABET.items()}
+Split = Literal["gpt2", "llama3", "qwen2"]
+_LLAMA = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+SPLITS: dict[str, Split] = {_LLAMA % "{1,3}": "llama3", _LLAMA % "": "qwen2"}
+"""Regular expressions in files of HF's, and their names here; GPT-2's is part of HF's ByteLevel."""
+_NUMBERS = {"gpt2": 0, "llama3": 3, "qwen2": 1}
+"""How many numbers may stand together in a part; 0: any number, in GPT-2's expression."""
 
 
 class ByteLevelBPE(Tokenizer):
     """Pairs of bytes merged in the order of training (Radford et al., "Language models are unsupervised multitask
     learners", 2019); equal to HF `tokenizers`.
 
-    Texts are split by GPT-2's regular expression, and each part, in UTF-8, is put together by rank. Nothing is unknown.
+    Texts are split by a regular expression, and each part, in UTF-8, is put together by rank. Nothing is unknown.
     A token that is part of a character has the position of the whole character.
 
     merges        int32 [M, 2]: the numbers of two tokens that are merged, in order of rank
     space_before  a space is put before a text that begins with none
-    split         texts are split; else each is one part
+    split         the regular expression by its name, one of `Split`, true for "gpt2"; false: each text is one part
+    whole         a part that is a token is that token, whatever its merges make of it (HF's ignore_merges)
     trim          offsets leave out the spaces of tokens
     keep_first    but not the one space that the first token begins with
     normal        a form of Unicode that texts are brought into first, added tokens apart: one of `normal.FORMS`
@@ -48,7 +57,8 @@ class ByteLevelBPE(Tokenizer):
         merges: Array,
         *,
         space_before: bool = False,
-        split: bool = True,
+        split: Split | bool = True,
+        whole: bool = False,
         trim: bool = True,
         keep_first: bool = False,
         normal: Form | None = None,
@@ -56,7 +66,9 @@ class ByteLevelBPE(Tokenizer):
         **common: Any,
     ) -> None:
         super().__init__(tokens, **common)
-        self.space_before, self.split = bool(space_before), bool(split)
+        if split not in (True, False, *_NUMBERS):
+            raise UsageError(f"bpe: split={split!r:.40} must be true, false or one of {', '.join(_NUMBERS)}")
+        self.space_before, self.split, self.whole = bool(space_before), split, bool(whole)
         self.trim, self.keep_first = bool(trim), bool(keep_first)
         self.added = added_tokens(self, added)
         if normal not in (None, *FORMS):
@@ -81,10 +93,12 @@ class ByteLevelBPE(Tokenizer):
             np.column_stack([self.merges, np.array(made, np.int32)]).astype(np.int32),
             *self._spaces,
             prefix=self.space_before,
-            split=self.split,
+            split=bool(self.split),
+            numbers=_NUMBERS.get(str(self.split), 0),
             trim=self.trim and normal is None,
             keep=self.keep_first,
             added=[(token, find[token], left, right) for token, left, right in self.added],
+            whole=self._parts(find) if self.whole else [],
         )
 
     @classmethod
@@ -136,6 +150,11 @@ class ByteLevelBPE(Tokenizer):
             at += len(part)
         return "".join(parts), np.concatenate(places)
 
+    def _parts(self, find: dict[str, int]) -> list[tuple[bytes, int]]:
+        """The bytes of the tokens that parts of texts may be, all but the added ones."""
+        own = (token for token in find.keys() - self._names if all(letter in BYTES for letter in token))
+        return [(bytes(BYTES[letter] for letter in token), find[token]) for token in own]
+
     @cached_property
     def _names(self) -> set[str]:
         return {token for token, _, _ in self.added}
@@ -154,7 +173,7 @@ class ByteLevelBPE(Tokenizer):
         return b"".join(parts).decode("utf-8", "replace")
 
     def settings(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("space_before", "split", "trim", "keep_first", "normal")}
+        own = {name: getattr(self, name) for name in ("space_before", "split", "whole", "trim", "keep_first", "normal")}
         return {**own, "added": [list(each) for each in self.added], **super().settings()}
 
     def arrays(self) -> dict[str, Array]:

@@ -12,7 +12,7 @@ import numpy as np
 from pdl.errors import DataError, UsageError
 from pdl.vocabulary import Vocabulary
 from pdl_nlp.tokenizers.base import BERT, BERT_PAIR, BERT_SINGLE, FIRST, SECOND, Tokenizer
-from pdl_nlp.tokenizers.bpe import ByteLevelBPE
+from pdl_nlp.tokenizers.bpe import SPLITS, ByteLevelBPE
 from pdl_nlp.tokenizers.normal import FORMS
 from pdl_nlp.tokenizers.sentencepiece import SentencePiece
 from pdl_nlp.tokenizers.unigram import SPACE, Unigram
@@ -162,9 +162,9 @@ def _wordpiece(data: Mapping[str, Any], model: Mapping[str, Any]) -> WordPiece:
 
 def _bpe(data: Mapping[str, Any], model: Mapping[str, Any]) -> ByteLevelBPE:
     how = _part(data, "normalizer", (None, *FORMS))
-    pre = _part(data, "pre_tokenizer", ("ByteLevel",))
+    pre = _split(data)
     _part(data, "decoder", ("ByteLevel", None))
-    _only(model, "model", dropout=None, byte_fallback=False, ignore_merges=False)
+    _only(model, "model", dropout=None, byte_fallback=False)
     _only(model, "model", continuing_subword_prefix=None, end_of_word_suffix=None)
     tokens, added = _tokens(data, model["vocab"], how["type"] is not None)
     post = _post(data)
@@ -174,6 +174,7 @@ def _bpe(data: Mapping[str, Any], model: Mapping[str, Any]) -> ByteLevelBPE:
         merges,
         space_before=pre["add_prefix_space"],
         split=pre.get("use_regex", True),
+        whole=bool(model.get("ignore_merges")),
         trim=post.get("trim", False),
         keep_first=post.get("keep_first", False),
         normal=how["type"],
@@ -182,6 +183,25 @@ def _bpe(data: Mapping[str, Any], model: Mapping[str, Any]) -> ByteLevelBPE:
         single=post["single"],
         pair=post["pair"],
     )
+
+
+def _split(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The pre_tokenizer ByteLevel; of a Split before it, its expression by name is "use_regex"."""
+    found = data.get("pre_tokenizer") or {}
+    inner = list(found["pretokenizers"]) if found.get("type") == "Sequence" else []
+    if [each["type"] for each in inner] != ["Split", "ByteLevel"]:
+        return _part(data, "pre_tokenizer", ("ByteLevel",), "a Split by Llama 3's or Qwen 2's expression before it")
+    split, pre = inner
+    _only(split, "pre_tokenizer", behavior="Isolated", invert=False)
+    _only(pre, "pre_tokenizer", add_prefix_space=False, use_regex=False)
+    name = SPLITS.get(split["pattern"].get("Regex", ""))
+    if name is None:
+        pattern = next(iter(split["pattern"].values()), "")
+        raise _Fault(
+            f"the pre_tokenizer splits by {pattern!r:.80}, which is not known (known are the expressions of "
+            f"{', '.join(SPLITS.values())}, and GPT-2's, the ByteLevel pre_tokenizer's own)"
+        )
+    return {**pre, "use_regex": name}
 
 
 def _unigram(data: Mapping[str, Any], model: Mapping[str, Any]) -> Unigram:
