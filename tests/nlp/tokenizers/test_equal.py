@@ -14,6 +14,7 @@ import pytest
 from pdl_nlp.tokenizers import Tokenizer, read
 from pdl_nlp.tokenizers.bpe import SPLITS
 from pdl_nlp.tokenizers.normal import FORMS
+from pdl_nlp.tokenizers.writing import write
 from tests.nlp.tokenizers.mixed import PARTS, mixed_lines
 
 LINES = mixed_lines(400, seed=1)
@@ -105,6 +106,10 @@ def test_splits_as_hf(kind: str, whole: bool, tmp_path: Path) -> None:
         one = ours.encode_many([text]).text(0)
         got = one.ids.tolist(), [tuple(each) for each in one.offsets.tolist()], one.words.tolist()
         assert got == (expected.ids, expected.offsets, expected.word_ids), text
+    write(ours, tmp_path / "again")
+    assert read(tmp_path / "again").state()[0] == ours.state()[0]
+    again = hf().Tokenizer.from_file(str(tmp_path / "again" / "tokenizer.json"))
+    assert [each.ids for each in again.encode_batch(lines)] == [each.ids for each in theirs.encode_batch(lines)]
 
 
 UNIGRAMS = ("always", "first", "never", "whole", "bytes", "NFKC", "added")

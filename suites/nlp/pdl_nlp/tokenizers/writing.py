@@ -9,7 +9,7 @@ from typing import Any
 
 from pdl.files import write_atomic
 from pdl_nlp.tokenizers.base import FIRST, SECOND, Tokenizer
-from pdl_nlp.tokenizers.bpe import ByteLevelBPE
+from pdl_nlp.tokenizers.bpe import SPLITS, ByteLevelBPE
 from pdl_nlp.tokenizers.sentencepiece import SentencePiece
 from pdl_nlp.tokenizers.wordpiece import WordPiece
 
@@ -79,15 +79,20 @@ def _bpe(tokenizer: ByteLevelBPE) -> dict[str, Any]:
         "type": "Sequence",
         "processors": [{**trimmed, "use_regex": True}, common["post_processor"]],
     }
+    pre = {
+        "type": "ByteLevel",
+        "add_prefix_space": tokenizer.space_before,
+        "trim_offsets": tokenizer.trim,
+        "use_regex": tokenizer.split in (True, "gpt2"),
+    }
+    for pattern, name in SPLITS.items():
+        if name == tokenizer.split:
+            split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+            pre = {"type": "Sequence", "pretokenizers": [split, pre]}
     return {
         **common,
         "normalizer": None if tokenizer.normal is None else {"type": tokenizer.normal},
-        "pre_tokenizer": {
-            "type": "ByteLevel",
-            "add_prefix_space": tokenizer.space_before,
-            "trim_offsets": tokenizer.trim,
-            "use_regex": tokenizer.split,
-        },
+        "pre_tokenizer": pre,
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {
             "type": "BPE",
@@ -97,6 +102,7 @@ def _bpe(tokenizer: ByteLevelBPE) -> dict[str, Any]:
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
+            "ignore_merges": tokenizer.whole,
             "vocab": {token: number for number, token in enumerate(tokenizer.tokens)},
             "merges": [[tokenizer.tokens[a], tokenizer.tokens[b]] for a, b in tokenizer.merges.tolist()],
         },
