@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl.autograd.gradcheck import gradcheck
 from pdl.errors import ConfigError, ShapeError
-from pdl_nlp.models.rnn_seq2seq import RNNSeq2Seq
+from pdl.export.decoder import Eager
+from pdl.runtime.decoding import Options, search
+from pdl_nlp.models.rnn_seq2seq import FLOOR, RNNSeq2Seq
 from pdl_nlp.models.transformer import Transformer, sinusoid
 
 VOCABULARY = 30
@@ -21,6 +24,10 @@ MODELS = {
     "lstm": lambda: RNNSeq2Seq(VOCABULARY, dim=12, hidden=16, layers=2),
     "gru, dot": lambda: RNNSeq2Seq(VOCABULARY, dim=16, hidden=16, cell="gru", scoring="dot", shared=False),
     "lstm, additive": lambda: RNNSeq2Seq(VOCABULARY, dim=12, hidden=16, scoring="additive"),
+    "lstm, copies": lambda: RNNSeq2Seq(VOCABULARY, dim=12, hidden=16, layers=2, copies=True),
+    "gru, additive, copies": lambda: RNNSeq2Seq(
+        VOCABULARY, dim=12, hidden=16, cell="gru", scoring="additive", copies=True
+    ),
 }
 
 
@@ -160,6 +167,93 @@ def test_general_attention_of_luong():
     expected = made @ model.embed.weight.data.T + model.bias.data
     assert np.allclose(model(pdl.tensor(tokens), pdl.tensor(given)).numpy(), expected, atol=1e-5)
     assert np.allclose(model.attention(pdl.tensor(tokens), pdl.tensor(given)).numpy(), p, atol=1e-5)
+
+
+COPYING = [name for name in MODELS if "copies" in name]
+
+
+@pytest.fixture(params=COPYING)
+def copying(request):
+    pdl.seed(0)
+    return MODELS[request.param]().eval()
+
+
+@pdl.no_grad()
+def test_copying_is_the_formula_of_see(copying):
+    """Equations 8 and 9 in float64, of the attention that the model says and of a token that stands twice."""
+    tokens, given = texts()
+    tokens[0, 3] = tokens[0, 0]
+    memory = copying.encode(pdl.tensor(tokens))
+    h, y, _ = copying._written(pdl.tensor(given), memory[3:-1], None)
+    a = copying.attention(pdl.tensor(tokens), pdl.tensor(given)).numpy().astype(np.float64)
+    seen = np.concatenate([a @ memory[1].numpy(), h.numpy(), y.numpy()], axis=-1)
+    made = np.tanh(seen[..., :32] @ copying.combine.weight.data + copying.combine.bias.data)
+    e = np.exp(made @ copying.embed.weight.data.T + copying.bias.data)
+    p = 1 / (1 + np.exp(-seen @ copying.gate.weight.data - copying.gate.bias.data))
+    expected = p * e / e.sum(axis=-1, keepdims=True)
+    for n, t, i in np.ndindex(a.shape):
+        expected[n, t, tokens[n, i]] += (1 - p[n, t, 0]) * a[n, t, i]
+    log_p = copying(pdl.tensor(tokens), pdl.tensor(given)).numpy()
+    assert np.allclose(log_p, np.log(expected), atol=1e-5)
+    assert np.allclose(np.exp(log_p.astype(np.float64)).sum(axis=-1), 1, atol=1e-5)
+
+
+def test_gradients_of_copying(copying):
+    """Those of all weights, in float64, with label smoothing, along random directions."""
+    tokens, given = map(pdl.tensor, texts())
+    weights = list(copying.to(pdl.float64).parameters())
+    gradcheck(lambda *_: copying.loss(tokens, given, given, label_smoothing=0.1), weights, fast_mode=True)
+
+
+@pytest.mark.parametrize("bias", [-300.0, 300.0])
+def test_a_gate_that_is_shut_leaves_finite_scores_and_gradients(copying, bias):
+    """Where p is 0 in float32, tokens that are not read have P = FLOOR at least; where it is 1, P is P_vocab."""
+    tokens, given = map(pdl.tensor, texts())
+    copying.gate.bias.data[:] = bias
+    with pdl.no_grad():
+        log_p = copying(tokens, given).numpy()
+        vocabulary = pdl.log_softmax(copying.scores(copying.states(tokens, given))).numpy()
+    if bias > 0:
+        assert np.allclose(log_p, vocabulary, atol=1e-5)
+    else:
+        unread = np.array([[token not in row for token in range(VOCABULARY)] for row in tokens.numpy()])
+        assert np.allclose(log_p.swapaxes(1, 2)[unread], math.log(FLOOR), atol=1e-4)
+    copying.loss(tokens, given, given).backward()
+    assert all(np.isfinite(p.grad.numpy()).all() for p in copying.parameters())
+
+
+def test_copying_in_bfloat16(copying):
+    tokens, given = map(pdl.tensor, texts())
+    with pdl.no_grad():
+        exact = copying(tokens, given).numpy()
+        with pdl.autocast():
+            rough = copying(tokens, given)
+    assert rough.dtype == pdl.float32
+    assert np.allclose(rough.numpy(), exact, atol=0.05)
+    assert np.allclose(np.exp(rough.numpy()).sum(axis=-1), 1, atol=1e-5)  # the last sums are in float32
+
+
+def test_tokens_never_seen_are_copied():
+    """Rows of six tokens are to be repeated; 20 tokens of the test are in no row of training."""
+    right = {}
+    for copies in (False, True):
+        pdl.seed(0)
+        rng = np.random.default_rng(0)
+        net = RNNSeq2Seq(60, dim=16, hidden=32, dropout=0.0, copies=copies)
+        optimizer = pdl.optim.Adam(net.parameters(), lr=0.01)
+
+        for _ in range(200):
+            tokens = rng.integers(3, 40, (32, 6))
+            loss = net.loss(*map(pdl.tensor, (tokens, np.insert(tokens, 0, 2, axis=1)[:, :-1], tokens)))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        tokens = rng.integers(40, 60, (50, 6))
+        found = search(Eager(net.eval()), [tokens], [[2]] * 50, Options(max_length=6), ends=[1])
+        written = np.array([[*answers[0].tokens, *[0] * 6][:6] for answers in found])
+        right[copies] = (written == tokens).mean()
+    assert right[False] < 0.05
+    assert right[True] > 0.7
 
 
 def test_gradients_reach_every_weight(model):
