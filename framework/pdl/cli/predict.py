@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 from collections.abc import Iterator
@@ -93,6 +94,12 @@ def command(
     journal = None
     if resume and (out is None or save is not None):
         raise UsageError("--resume goes on with a file of answers: give --out FILE, without --save")
+    if resume and "-" in words:
+        raise UsageError("--resume reads the same inputs again, and standard input ('-') is gone: give them as a FILE")
+    written = {each.option for each in pipeline.writers}
+    targets = [*([] if out is None else [out]), *(Path(each) for name in written for each in values.get(name, ()))]
+    others = (each for name, group in values.items() if name not in written for each in group)
+    _require_apart(targets, [model, *words, *others])
     if out is not None and (resume or pipeline.writes is not None):  # what writes takes long
         separator_of(out)
         given = {"topk": topk, "score": score, "tiles": tiles}
@@ -116,14 +123,38 @@ def command(
     with ExitStack() as stack:
         found = _with_drawings(_interruptible(answers, words), save, stack)
         if files:
-            return _write(*files[0], (each for each, _ in found), pipeline.input)
+            before = (0, 0) if journal is None else (journal.done, journal.without)
+            return _write(*files[0], (each for each, _ in found), pipeline.input, before)
         return _print(_noted(found, pipeline.input), json)
 
 
+def _require_apart(targets: list[Path], given: list[str]) -> None:
+    """UsageError where a file of answers is one of the things given, which it would replace."""
+    from pdl.runtime.tables import is_there
+
+    for target in targets:
+        if is_there(target) and any(is_there(word) and target.samefile(word) for word in given):
+            raise UsageError(f"{target}: the answers would replace what they are made of; name another file")
+
+
 def _identity(model: str, words: list[str], values: dict[str, list[str]], options: dict[str, Any]) -> dict[str, Any]:
-    """What says that two commands give the same answers: model, inputs (files with their sizes) and options."""
-    sizes = {word: Path(word).stat().st_size for word in (model, *words) if Path(word).is_file()}
-    return {"model": model, "inputs": words, "sizes": sizes, "values": values, "options": options}
+    """What says that two commands give the same answers: options, and model and inputs with what is in their files."""
+    from pdl.runtime.tables import is_there
+
+    given = (model, *words, *(each for group in values.values() for each in group))
+    content = {word: _content(Path(word)) for word in given if is_there(word)}
+    return {"model": model, "inputs": words, "content": content, "values": values, "options": options}
+
+
+def _content(path: Path) -> str:
+    """A hash of what is in a file, or of names, sizes and times of the files in a folder (of a run: its weights)."""
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    weights = sorted((path / "checkpoints").glob("*.safetensors"))
+    files = weights or sorted(each for each in path.rglob("*") if each.is_file())
+    about = [(str(each.relative_to(path)), (facts := each.stat()).st_size, facts.st_mtime_ns) for each in files]
+    return hashlib.sha256(repr(about).encode()).hexdigest()
 
 
 def _stream(found: Iterator[Iterator[str]]) -> None:
@@ -144,7 +175,8 @@ def _print(found: Iterator[tuple[Any, str | None]], json: bool) -> None:
     else:
         made = [row for each, saved in counted for row in _rows(each, saved)]
         names = list(dict.fromkeys(name for row in made for name in row))
-        style.table(names, [[row.get(name, "") for name in names] for row in made])
+        if made:
+            style.table(names, [[row.get(name, "") for name in names] for row in made])
     left.tell(count["total"])
     _judge(count["error"], count["total"])
 
@@ -213,6 +245,8 @@ def _error(prediction: Any) -> str:
 
 def _judge(without: int, total: int) -> None:
     """Say how many inputs have no answer; DataError where none has."""
+    if total == 0:
+        raise DataError("there is nothing to answer: the inputs are empty")
     if without:
         style.note(f"{without:,} of {total:,} inputs have no answer (--strict ends at the first)")
     if without == total:
@@ -247,26 +281,30 @@ def _rows(prediction: Any, saved: str | None) -> Iterator[dict[str, Any]]:
         yield {**(first if number == 0 else {}), **row}
 
 
-def _write(out: Path, write: Any, found: Iterator[Any], step: Any) -> None:
-    """The answers as a file; what was left out is counted."""
-    left, nothing = {"unknown": 0, "error": 0}, _Left()
-    done, rows = write(out, _counted(found, left, nothing, step.takes))
+def _write(out: Path, write: Any, found: Iterator[Any], step: Any, before: tuple[int, int]) -> None:
+    """The answers as a file, and how many have been left out; none where no input has an answer.
+
+    before   inputs that a journal has already, and how many of these have no answer
+    """
+    left, nothing = {"unknown": 0, "error": before[1]}, _Left()
+    done, rows = write(out, _counted(found, left, nothing, step.takes, before[0]))
     if left["unknown"]:
         done_with = "left out" if step.leaves_out else "read as unknown"
         style.note(f"{left['unknown']:,} names are not known to the model, and were {done_with}")
     style.pairs([("answers", str(out)), ("inputs", done), ("rows", rows)])
     nothing.tell(done)
-    _judge(left["error"], done)
 
 
-def _counted(found: Iterator[Any], left: dict[str, int], nothing: _Left, what: str) -> Iterator[Any]:
-    """The same, with progress: on a terminal at once, elsewhere twice a minute."""
+def _counted(found: Iterator[Any], left: dict[str, int], nothing: _Left, what: str, before: int) -> Iterator[Any]:
+    """The same, with progress: on a terminal at once, elsewhere twice a minute. DataError at the end where none of
+    them, nor of those `before`, has an answer."""
     began = shown = time.monotonic()
+    number, told = 0, left["error"] + SHOWN
     for number, each in enumerate(found, 1):
         left["unknown"] += len(each.unknown)
         left["error"] += each.error is not None
         nothing.see(each)
-        if each.error is not None and left["error"] <= SHOWN:
+        if each.error is not None and left["error"] <= told:
             style.note(_error(each))
         now = time.monotonic()
         if now - shown > (0.1 if sys.stderr.isatty() else 30.0):
@@ -275,3 +313,4 @@ def _counted(found: Iterator[Any], left: dict[str, int], nothing: _Left, what: s
             (style.working if sys.stderr.isatty() else style.note)(line)
         yield each
     style.working("")
+    _judge(left["error"], before + number)

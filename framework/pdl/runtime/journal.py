@@ -16,17 +16,18 @@ SUFFIX = ".partial"
 
 
 class Journal:
-    """The lines of FILE.partial: first what command they are of, then {"name", "rows"} of an input each. A line counts
-    when it is whole.
+    """The lines of FILE.partial: first what command they are of, then {"name", "rows"} of an input each, and "error" of
+    one without an answer. A line counts when it is whole.
 
-    done   inputs that have one
+    done      inputs that have one
+    without   those of them that have no answer
     """
 
     def __init__(self, target: str | Path, identity: Mapping[str, Any], *, resume: bool = False) -> None:
         """For the answers of FILE, `target`, of the command that `identity` (plain values) says. With `resume` those
         that are there are kept; UsageError where they are of another command."""
         self.path = Path(f"{target}{SUFFIX}")
-        self.done = 0
+        self.done = self.without = 0
         head = json.dumps(identity, ensure_ascii=False, sort_keys=True)
         if resume and self.path.exists():
             self._keep_whole(head)
@@ -34,12 +35,14 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(head + "\n", encoding="utf-8")
 
-    def add(self, name: str, rows: list[dict[str, Any]]) -> None:
-        """The answer for one more input."""
-        line = json.dumps({"name": name, "rows": rows}, ensure_ascii=False, default=_number)
+    def add(self, name: str, rows: list[dict[str, Any]], error: str | None = None) -> None:
+        """The answer for one more input, or why it has none."""
+        entry = {"name": name, "rows": rows} | ({} if error is None else {"error": error})
+        line = json.dumps(entry, ensure_ascii=False, default=_number)
         with self.path.open("a", encoding="utf-8") as file:  # what the system has outlives this process
             file.write(line + "\n")
         self.done += 1
+        self.without += error is not None
 
     def entries(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         """Name and rows of each input."""
@@ -70,10 +73,11 @@ class Journal:
                         f"{self.path}: answers of another command: its model, inputs or options differ; "
                         "leave out --resume to begin again"
                     )
-                if number and not (isinstance(value, dict) and {"name", "rows"} == value.keys()):
+                if number and not (isinstance(value, dict) and {"name", "rows"} == value.keys() - {"error"}):
                     raise DataError(f"{self.path}: line {number + 1} is no answer; delete the file to begin again")
                 whole += len(line)
                 self.done += number > 0
+                self.without += number > 0 and "error" in value
         if whole == 0:
             raise DataError(f"{self.path}: its first line is damaged; delete the file to begin again")
         os.truncate(self.path, whole)

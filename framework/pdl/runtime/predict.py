@@ -200,8 +200,8 @@ def write_answers(
     target, separator = Path(path), separator_of(path)
     entries: Iterable[Entry] = ((each.name, each.rows()) for each in predictions)
     if journal is not None:
-        for each, rows in entries:
-            journal.add(each, rows)
+        for found in predictions:
+            journal.add(found.name, found.rows(), found.error)
         entries = journal.entries()
     with replacing(target) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer: Any = _Tabbed(file) if separator == "\t" else csv.writer(file, lineterminator="\n")

@@ -35,7 +35,15 @@ _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 def is_file_of_many(word: str) -> bool:
     """Whether a word of the command line is a file of many inputs: "-", a name that ends as such files do, or a file or
     folder that is there."""
-    return word == "-" or names_many(word) or Path(word).exists()
+    return word == "-" or names_many(word) or is_there(word)
+
+
+def is_there(word: str | Path) -> bool:
+    """Whether a word of the command line is a file or folder; a text longer than names may be is none."""
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def names_many(name: str) -> bool:

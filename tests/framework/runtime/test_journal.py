@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pdl.cli import main
 from pdl.errors import DataError, UsageError
 from pdl.export.bundle import write
 from pdl.runtime.journal import Journal
@@ -63,6 +64,10 @@ def test_kill_9_loses_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     other = pdl(999, *command, "out.csv", "--resume", "--beam", "2", folder=tmp_path)
     assert other.returncode == 2
     assert "answers of another command" in other.stderr
+    (tmp_path / "in.txt").write_text("\n".join([*LINES[:-1], "9 9 9"]) + "\n")  # as many bytes
+    other = pdl(999, *command, "out.csv", "--resume", folder=tmp_path)
+    assert (other.returncode, "answers of another command" in other.stderr) == (2, True)
+    (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n")
     resumed = pdl(38, *command, "out.csv", "--resume", folder=tmp_path)  # 70 - 32: no more than are missing
     assert resumed.returncode == 0, resumed.stderr
     assert "32 inputs are answered" in resumed.stderr
@@ -78,10 +83,42 @@ def test_a_journal_keeps_what_is_whole(tmp_path: Path) -> None:
     again = Journal(target, {"model": "m"}, resume=True)
     assert again.done == 2
     again.add("c", [{"text": "z"}])
-    assert list(again.entries()) == [("a", [{"text": "x\ny", "score": -1.5}]), ("b", []), ("c", [{"text": "z"}])]
+    again.add("d", [], "no text")
+    assert (again.done, again.without) == (4, 1)
+    again = Journal(target, {"model": "m"}, resume=True)
+    assert (again.done, again.without) == (4, 1)
+    assert list(again.entries()) == [
+        ("a", [{"text": "x\ny", "score": -1.5}]),
+        ("b", []),
+        ("c", [{"text": "z"}]),
+        ("d", []),
+    ]
     with pytest.raises(UsageError, match="answers of another command"):
         Journal(target, {"model": "n"}, resume=True)
     again.path.write_text("no json\n")
     with pytest.raises(DataError, match="its first line is damaged"):
         Journal(target, {"model": "m"}, resume=True)
     assert Journal(target, {"model": "m"}).done == 0
+
+
+def test_answers_replace_nothing_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(registry.OWN, "digits", Digits)
+    monkeypatch.chdir(tmp_path)
+    write("model.pdl", deployment(drawn(Attention()), max_length=8))
+    Path("in.csv").write_text("text\n" + "\n".join(LINES) + "\n")
+    before = Path("in.csv").read_text()
+    assert main(["predict", "model.pdl", "in.csv", "--out", "./in.csv"]) == 2
+    assert "would replace what they are made of" in capsys.readouterr().err
+    assert Path("in.csv").read_text() == before
+    assert main(["predict", "model.pdl", "-", "--out", "out.csv", "--resume"]) == 2
+    assert "give them as a FILE" in capsys.readouterr().err
+    Path("empty.txt").write_text("")
+    Path("out.csv").write_text("kept")
+    for given in (["empty.txt"], ["empty.txt", "--json"], ["empty.txt", "--out", "out.csv"]):
+        assert main(["predict", "model.pdl", *given]) == 3
+        assert "the inputs are empty" in capsys.readouterr().err
+    assert Path("out.csv").read_text() == "kept"
+    assert main(["predict", "model.pdl", "3 4 5 " * 200]) in (0, 3), "a text longer than names of files may be"
+    assert "name too long" not in capsys.readouterr().err
