@@ -28,7 +28,7 @@ def info(run: str | Path) -> dict[str, Any]:
     }
     facts |= {"task": config["task"]["_target_"], "model": config["model"]["_target_"]}
     try:
-        facts["step"] = step_facts(config)
+        facts["step"] = step_facts(config, folder.task)
     except PdlError as error:
         facts["step"] = {"program": f"not traced: {error}"}
     if folder.result.is_file():

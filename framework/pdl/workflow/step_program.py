@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,12 +22,15 @@ from pdl.train.task import Loss, Task
 
 
 class TracedRecipe:
-    """The model of a recipe (fresh weights) and the first batch of its training data."""
+    """The model of a recipe (fresh weights) and the first batch of its training data.
 
-    def __init__(self, config: Config) -> None:
+    task    makes the task of the recipe: `Run.task` one that knows the names which a run has learned
+    """
+
+    def __init__(self, config: Config, task: Callable[[Recipe], Task] | None = None) -> None:
         recipe = Recipe(config)
         self.settings = recipe.settings
-        self.task: Task = recipe.task.build()
+        self.task: Task = recipe.task.build() if task is None else task(recipe)
         with random.fork_seed(self.settings.seed):
             with deferred():
                 parts = assemble(self.task, recipe, seed=self.settings.seed, splits=("train",))
@@ -64,7 +68,7 @@ def flops(program: Program) -> int:
     )
 
 
-def step_facts(config: Config) -> dict[str, Any]:
+def step_facts(config: Config, task: Callable[[Recipe], Task] | None = None) -> dict[str, Any]:
     """Parameters, operations and planned memory of a recipe's training step, as plain values.
 
     arena_bytes      the program's one block: activations, gradients, the batch
@@ -72,7 +76,7 @@ def step_facts(config: Config) -> dict[str, Any]:
     peak_bytes       the block and all tensors that the program reads (weights, running statistics), without the
                      optimiser's state
     """
-    recipe = TracedRecipe(config)
+    recipe = TracedRecipe(config, task)
     facts: dict[str, Any] = {"parameters": sum(p.size for p in recipe.model.parameters())}
     try:
         made = recipe.step()

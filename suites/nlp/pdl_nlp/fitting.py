@@ -107,7 +107,7 @@ class WithTokenizer:
         if "tokens" in self.vocabularies:
             return
         begin = recipe.model.get("pretrained")
-        given = self.kind
+        given = self.asked(begin, KINDS)
         self.kind = "words" if given is None else given
         if self.kind in KINDS and (given is not None or begin is None):
             self._same_tokens(begin, given, None)
@@ -118,6 +118,20 @@ class WithTokenizer:
         self.kind, vocabularies, arrays = made.state()
         self.vocabularies |= vocabularies
         self.constants |= {f"tokens.{name}": array for name, array in arrays.items()}
+
+    def asked(self, begin: str | None, learned: Sequence[str]) -> Any:
+        """The `kind` that tokens are made by where there are none yet. The config of a run has the settings of its
+        tokenizer, and not the tokens: begun anew, it takes those of the checkpoint `begin`, or learns such as are
+        `learned`; ConfigError for what is neither."""
+        if not isinstance(self.kind, Mapping):
+            return self.kind
+        if begin is not None and checkpoints.has_tokenizer(begin):
+            return None
+        kind = self.kind.get("kind")
+        if kind not in learned:
+            lacks = f"task.tokenizer has the settings of a tokenizer ({kind}) without its tokens, which are in its run"
+            raise ConfigError(f"{lacks}; name a file or folder: task.tokenizer=PATH (such as tokenizer.json)")
+        return kind
 
     def _same_tokens(self, begin: str | None, given: Any, made: Tokenizer | None) -> None:
         """ConfigError where a tokenizer that is given numbers tokens otherwise than that of the checkpoint; None: one

@@ -99,6 +99,10 @@ def test_options_of_the_command_line(written) -> None:
     assert (options.sample, options.top_k, options.top_p, options.seed, options.stop) == (True, 3, 0.9, 4, ("x", "y"))
     with pytest.raises(UsageError, match="--seed says how tokens are drawn: add --sample"):
         Configured.of(session, {"--seed": ["1"]})
+    with pytest.raises(UsageError, match="leave out one of them"):
+        Configured.of(session, {"--sample": ["yes"], "--beam": ["3"]})
+    with pytest.raises(UsageError, match="--seed says how tokens are drawn: leave out --beam"):
+        Configured.of(session.with_options(sample=True), {"--seed": ["1"], "--beam": ["3"]})
     with pytest.raises(UsageError, match="--beam two: expected a whole number"):
         Configured.of(session, {"--beam": ["two"]})
 

@@ -116,6 +116,8 @@ def test_it_learns_and_is_compared(run: Path) -> None:
     assert result["metrics"]["test/mrr"] > 0.4 > 0.29  # by chance 0.293
     assert result["metrics"]["test/recall@1"] <= result["metrics"]["test/recall@5"]
     assert result["baselines"].keys() == {"popularity", "TF-IDF", "BM25"}
+    of_bundle = workflow.evaluate(run / "model.pdl", split="test").metrics
+    assert of_bundle["test/recall@1"] == pytest.approx(result["metrics"]["test/recall@1"], abs=0.02)
     page = (run / "report.html").read_text()
     assert "Replies by turns that are known" in page
 

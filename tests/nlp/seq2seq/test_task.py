@@ -155,7 +155,12 @@ def test_tokenizers_and_scoring(tmp_path: Path) -> None:
     assert task.scoring == "zh"
     ids = task.tokenizer.encode_many(["你好"]).ids
     assert task.tokenizer.decode(ids) == "你好"
-    assert task.learned_config()["tokenizer"]["kind"] == "bpe"
+    tree["task"]["tokenizer"] = task.learned_config()["tokenizer"]  # as the config of a run has it
+    again, _ = built(tree)
+    assert again.tokenizer.tokens == task.tokenizer.tokens
+    tree["task"]["tokenizer"] |= {"kind": "sentencepiece"}
+    with pytest.raises(ConfigError, match="without its tokens"):
+        built(tree)
     assert bleu(["你好"], ["你好"], tokens="char").precisions[:2] == (100, 100)
 
 

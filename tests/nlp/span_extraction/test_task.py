@@ -144,6 +144,8 @@ def test_answers_out_of_documents_with_their_evidence(
     assert "texts/two.txt:1" in capsys.readouterr().out
     assert main([*asked[:-1], "--retriever", "nlp/minilm"]) == 2
     assert "--search FILE or FOLDER" in capsys.readouterr().err
+    assert main([*asked, "texts", "--retriever", str(run / "model.pdl")]) == 2
+    assert "has no vector of a text" in capsys.readouterr().err
 
 
 def test_the_report_has_lengths_and_mistakes(run: Path) -> None:

@@ -130,7 +130,7 @@ def streamed(predictor: Any, item: Any) -> Iterator[str]:
         raise UsageError("this model does not write text token by token, so there is nothing to stream")
     if writing.options.rows > 1:
         raise UsageError(
-            "with beams, or several answers, no token is sure before the end: add --beam 1, or leave out --stream"
+            "with beams, or several answers, no token is sure before the end: --beam 1, or with_options(beams=1)"
         )
     tokens = predictor.stream_tokens(pipeline.collate([pipeline.prepare(item)]))
     yield from pieces((token.token for token in tokens), pipeline.writes.text, writing.options.stop)

@@ -119,10 +119,13 @@ def given(values: Mapping[str, Sequence[str]], base: Options) -> Options:
         changed["stop"] = tuple(values["--stop"])
     sampling = {"--temperature", "--top-k", "--top-p", "--seed"} & {k for k, v in values.items() if v}
     if values.get("--sample"):
+        if changed.get("beams", 1) > 1:
+            raise UsageError("--sample draws each token, --beam follows the likeliest texts: leave out one of them")
         changed["sample"] = True
         changed.setdefault("beams", 1)
-    elif sampling and not base.sample:
-        raise UsageError(f"{min(sampling)} says how tokens are drawn: add --sample")
+    elif sampling and (not base.sample or changed.get("beams", 1) > 1):
+        other = "add --sample" if changed.get("beams", 1) == 1 else "leave out --beam"
+        raise UsageError(f"{min(sampling)} says how tokens are drawn: {other}")
     if changed.get("beams", 1) > 1 and base.sample:
         changed["sample"] = False
     if "beams" in changed and "n_best" not in changed and not changed.get("sample", base.sample):

@@ -71,7 +71,6 @@ class Dialogue(WithTokenizer, Task):
         self.temperature, self.kind, self.lower, self.min_count = temperature, tokenizer, lower, min_count
         self.vocabulary_size, self.max_length = vocabulary_size, max_length
         self.sizes: list[int] | None = None
-        self._deployed = False
         self._texts: dict[int, list[str]] = {}
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -80,8 +79,6 @@ class Dialogue(WithTokenizer, Task):
         return Loss(info_nce(turns, replies, self.temperature), len(batch["index"]))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        if isinstance(model, Deployed):
-            return Loss(pdl.zeros(()), len(batch["index"]), known=False)
         turns, replies = self._vectors(model, batch)
         loss = info_nce(turns, replies, self.temperature)
         return Loss(loss, len(batch["index"]), (turns, replies, batch["index"], batch["text"]))
@@ -90,8 +87,7 @@ class Dialogue(WithTokenizer, Task):
         return [model(*(pdl.as_tensor(batch[name]) for name in (side, f"{side}_segments"))) for side in SIDES]
 
     def metrics(self) -> dict[str, Metric]:
-        """Bundles name replies of their own, and are not measured."""
-        return {} if self._deployed else dialogue_metrics(self.candidates, self.seed)
+        return dialogue_metrics(self.candidates, self.seed)
 
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
@@ -114,7 +110,6 @@ class Dialogue(WithTokenizer, Task):
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         if isinstance(model, Deployed):
-            self._deployed = True
             return
         if not isinstance(model, SentenceEncoder):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_nlp.SentenceEncoder, so it gives no vectors")

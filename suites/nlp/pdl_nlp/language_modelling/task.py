@@ -138,6 +138,7 @@ class LanguageModel(WithTokenizer, Task):
 
     def _fit(self, texts: Iterable[str], begin: str | None) -> None:
         made: Any
+        self.kind = self.asked(begin, FITTED)
         if self.kind == "bpe":
             made = train_tokenizer("bpe", texts, size=self.vocabulary_size or 4096, least=2, lower=self.lower)
         elif self.kind == "characters" or (self.kind is None and begin is None):

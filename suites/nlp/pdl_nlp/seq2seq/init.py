@@ -20,6 +20,7 @@ from pdl_nlp.data.reading import kind_of, rows
 
 FEWEST = 20  # pairs
 SEEN = 600_000  # pairs to learn from, over all epochs
+STEPS, BATCHES, SMALLEST, LARGEST = 600, 10, 8, 64  # steps at least; batches of an epoch, of so many pairs
 COLUMNS = ("text", "target")
 SIDES = (("text", "target"), ("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"),
          ("question", "answer"), ("document", "summary"), ("article", "highlights"), ("from", "to"))  # fmt: skip
@@ -47,6 +48,8 @@ def write_recipe(data: Path) -> str:
         "dim: 128, layers: 2, heads: 4, hidden: 256, dropout: 0.2" if small else "layers: 3, hidden: 512, dropout: 0.3"
     )
     length = 128 if longest < 400 else 256
+    batch = int(np.clip(len(train) // BATCHES, SMALLEST, LARGEST))
+    epochs = max(np.clip(round(SEEN / len(train)), 5, 60), np.ceil(STEPS * batch / len(train)))
     lines = [
         f"# {len(train):,} pairs of texts for training.",
         "defaults:",
@@ -55,8 +58,9 @@ def write_recipe(data: Path) -> str:
         f"task: {{vocabulary_size: {size}, max_length: {length}}}",
         f"model: {{_target_: pdl_nlp.Transformer, {net}, max_length: {length}}}",
         "data:",
+        *([f"  batch_size: {batch}"] if batch < LARGEST else []),
         *(f"  {split}: {written('ParallelText', splits[split])}" for split in SPLITS if split in splits),
-        f"train: {{epochs: {int(np.clip(round(SEEN / len(train)), 5, 60))}}}",
+        f"train: {{epochs: {epochs:.0f}}}",
     ]
     return "\n".join(lines) + "\n"
 

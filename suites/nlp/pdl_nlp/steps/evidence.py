@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
+from pdl.errors import UsageError
 from pdl.ranking import top_k
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.outputs import Ranking, ranked_alike
@@ -58,9 +59,14 @@ class TermIndex:
 
 
 class NearestPassages:
-    """Passages by the cosines of their vectors and those of questions, of another model that gives vectors."""
+    """Passages by the cosines of their vectors and those of questions, of another model that gives vectors. UsageError
+    for a model without the output `vector`."""
 
     def __init__(self, places: Sequence[str], predictor: Any) -> None:
+        given = () if predictor.pipeline is None else predictor.pipeline.post
+        if "vector" not in given:
+            advice = "passages are found by a model of pdl_nlp.Embedding, such as nlp/minilm"
+            raise UsageError(f"the model that should find passages has no vector of a text; {advice}")
         self.index, self.predictor = TextIndex.of(places, predictor), predictor
         self.passages = self.index.passages
 

@@ -123,8 +123,8 @@ def unit(vectors: Array) -> Array:
 
 
 def vectors_of(texts: Sequence[str], predictor: Any) -> list[Array | None]:
-    """The vector of each text by a model whose first output is one; None where a text has no token. Texts of about one
-    length go through the net together; `pdl.watch.steps` hears how many are done."""
+    """The vector of each text by a model whose output `vector` is one; None where a text has no token. Texts of about
+    one length go through the net together; `pdl.watch.steps` hears how many are done."""
     pipeline, found, samples = predictor.pipeline, list[Array | None]([None] * len(texts)), dict[int, Sample]()
     for number, text in enumerate(texts):
         try:
@@ -133,7 +133,7 @@ def vectors_of(texts: Sequence[str], predictor: Any) -> list[Array | None]:
             continue
     numbers, done = list(samples), 0
     for members, inputs in pipeline.batches(list(samples.values())):
-        for member, vector in zip(members, next(iter(predictor.run(inputs).values())), strict=True):
+        for member, vector in zip(members, predictor.run(inputs)["vector"], strict=True):
             found[numbers[member]] = vector
         done += len(members)
         watch.steps("vectors of texts", done, len(numbers))
