@@ -157,6 +157,7 @@ def test_tokenizers_and_scoring(tmp_path: Path) -> None:
     assert task.tokenizer.decode(ids) == "你好"
     tree["task"]["tokenizer"] = task.learned_config()["tokenizer"]  # as the config of a run has it
     again, _ = built(tree)
+    assert again.options(1).banned == (0, 1, 2, 4)  # [PAD], [UNK], [CLS] and [MASK] are never written, [SEP] ends
     assert again.tokenizer.tokens == task.tokenizer.tokens
     tree["task"]["tokenizer"] |= {"kind": "sentencepiece"}
     with pytest.raises(ConfigError, match="without its tokens"):

@@ -15,7 +15,7 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
 from pdl.report import Card
-from pdl.runtime.decoding import Options, Writing
+from pdl.runtime.decoding import Writing
 from pdl.train import Deployer
 from pdl_nlp.language_modelling.loader import Windows, texts_of
 from pdl_nlp.steps.tokens import held
@@ -52,7 +52,7 @@ class LanguageModelDeployer(Deployer):
                 ends=() if end is None else (end,),
                 prompt="prompt",
                 pad=-1,
-                options=Options(max_length=min(most, WRITTEN), sample=True, temperature=0.8, top_p=0.95),
+                options=task.options(min(most, WRITTEN)),
             ),
         )
 

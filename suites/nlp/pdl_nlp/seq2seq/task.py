@@ -99,7 +99,8 @@ class Seq2Seq(WithTokenizer, Task):
 
     def options(self, beams: int) -> Options:
         """How texts are written."""
-        return Options(max_length=self.max_length, beams=beams, length_penalty=self.length_penalty)
+        banned = self.tokenizer.silent(ends=[marks(self.tokenizer)[1]])
+        return Options(max_length=self.max_length, beams=beams, length_penalty=self.length_penalty, banned=banned)
 
     def written(self, model: Any, tokens: np.ndarray, beams: int) -> list[str]:
         """What a net writes for texts int64 [N, S]; greedily, as after each epoch, at most twice as many tokens, and 20

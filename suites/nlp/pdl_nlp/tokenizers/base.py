@@ -98,6 +98,11 @@ class Tokenizer:
             setattr(self, part, self.number(self.special[part]) if part in self.special else None)
         self.single, self.pair = self._template(single, [FIRST]), self._template(pair, [FIRST, SECOND])
 
+    def silent(self, ends: Sequence[int] = ()) -> tuple[int, ...]:
+        """The numbers of the special tokens that are none of these ends, in order: no text has them, so none is written
+        with them."""
+        return tuple(sorted({self.number(token) for token in self.special.values()} - set(ends)))
+
     def number(self, token: str) -> int:
         """The number of a token; UsageError where it has none."""
         found = int(self.vocabulary.encode([token])[0]) - 1
