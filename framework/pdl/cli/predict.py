@@ -234,6 +234,8 @@ def _noted(found: Iterator[tuple[Any, str | None]], step: Any) -> Iterator[tuple
                 style.note(f"{each.name}: {name} is not known, and left out{step.hint(name)}")
         elif each.unknown:
             style.note(f"{each.name[:LETTERS]}: read as unknown: {listed(list(dict.fromkeys(each.unknown)))}")
+        if each.cut is not None:
+            style.note(f"{each.name[:LETTERS]}: longer than the model reads: cut after {each.cut:,} characters")
         yield each, saved
 
 
@@ -286,11 +288,13 @@ def _write(out: Path, write: Any, found: Iterator[Any], step: Any, before: tuple
 
     before   inputs that a journal has already, and how many of these have no answer
     """
-    left, nothing = {"unknown": 0, "error": before[1]}, _Left()
+    left, nothing = {"unknown": 0, "cut": 0, "error": before[1]}, _Left()
     done, rows = write(out, _counted(found, left, nothing, step.takes, before[0]))
     if left["unknown"]:
         done_with = "left out" if step.leaves_out else "read as unknown"
         style.note(f"{left['unknown']:,} names are not known to the model, and were {done_with}")
+    if left["cut"]:
+        style.note(f"{left['cut']:,} of {done:,} {step.takes}s were longer than the model reads, and cut")
     style.pairs([("answers", str(out)), ("inputs", done), ("rows", rows)])
     nothing.tell(done)
 
@@ -302,6 +306,7 @@ def _counted(found: Iterator[Any], left: dict[str, int], nothing: _Left, what: s
     number, told = 0, left["error"] + SHOWN
     for number, each in enumerate(found, 1):
         left["unknown"] += len(each.unknown)
+        left["cut"] += each.cut is not None
         left["error"] += each.error is not None
         nothing.see(each)
         if each.error is not None and left["error"] <= told:

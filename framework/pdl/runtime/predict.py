@@ -57,6 +57,11 @@ class Prediction:
         """Names in the input that the model does not know, and left out."""
         return self.answer.notes.get("unknown", ())
 
+    @property
+    def cut(self) -> int | None:
+        """How many characters of a text were read, where it is longer than the model reads; else None."""
+        return self.answer.notes.get("cut")
+
     def to_dict(self) -> dict[str, Any]:
         """As plain values: {"input": name, ... the answer, ... notes}, or {"input": name, "error": why}."""
         if self.answer.error is not None:

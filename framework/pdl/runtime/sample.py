@@ -18,7 +18,8 @@ class Sample:
     inputs    of the model by name, without a batch axis
     frame     where the pixels of an image come from
     excluded  indices that ranking steps leave out of the answer, such as those of a history
-    notes     remarks on the input, such as {"unknown": [names that the model lacks]}; part of the answer
+    notes     remarks on the input, part of the answer: {"unknown": [names that the model lacks], "cut": how many
+              characters it read of a longer text}
     memo      what input steps that read the same item share
     outputs   of the model by name, without a batch axis, once it has run
     """
@@ -40,3 +41,8 @@ class Sample:
         """Note names in the input that the model does not know: left out, or read as unknown."""
         if names:
             self.notes["unknown"] = [*self.notes.get("unknown", ()), *names]
+
+    def note_cut(self, length: int | None) -> None:
+        """Remark that of a longer text the model reads so many characters; None: it reads all."""
+        if length is not None:
+            self.notes["cut"] = length

@@ -69,6 +69,14 @@ def test_few_lengths(words: int, length: int) -> None:
     assert bound(wordpiece(), max_length=50).parse("want " * words, Sample()).shape == (length,)
 
 
+def test_it_is_said_where_a_text_is_cut() -> None:
+    step = bound(wordpiece(), max_length=5)
+    for text, notes in (("want " * 3, {}), ("want " * 4, {"cut": 14}), ("wanted unwanted", {"cut": 9})):
+        sample = Sample()
+        step.parse(text, sample)
+        assert sample.notes == notes, text
+
+
 def test_texts_of_about_one_length_go_together() -> None:
     """Not one position of padding where there are many texts; and no more tokens at once than are of use."""
     step = bound(wordpiece(), max_length=64)

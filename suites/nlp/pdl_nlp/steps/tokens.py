@@ -118,6 +118,7 @@ class TokensInput(InputStep):
         if made is None:
             made = sample.memo[self.key] = self._tokenized(item)
             sample.note_unknown(self._unknown(made))
+            sample.note_cut(self._cut(made))
         segments = self.gives == "segments"
         numbers = made.segments if segments else made.encoding.ids
         return self._padded(numbers, next(n for n in self.lengths if n >= len(numbers)))
@@ -164,6 +165,14 @@ class TokensInput(InputStep):
     def candidate(self, text: str) -> Any:
         """The item for one of the texts that are searched."""
         return text
+
+    def _cut(self, made: Tokenized) -> int | None:
+        """Where a single text was cut, in characters; None where it was not."""
+        found = made.encoding
+        if len(made.texts) > 1 or len(found.ids) < self.max_length:
+            return None
+        end = int(found.offsets[found.words >= 0][-1, 1])
+        return end if made.texts[0][end:].strip() else None
 
     def _unknown(self, made: Tokenized) -> list[str]:
         """The parts of the texts that are the unknown token."""
