@@ -140,8 +140,8 @@ class WithTokenizer:
             return
         known = checkpoints.tokenizer(begin).tokens
         if made is None or list(known) != list(made.tokens):
-            advice = f"the weights of model.pretrained={begin} are for the {len(known):,} of its own; leave it out"
-            raise ConfigError(f"task.tokenizer={given} numbers tokens otherwise: {advice}, and that is taken")
+            own = f"the weights of model.pretrained={begin} are for the {len(known):,} of its own tokenizer"
+            raise ConfigError(f"task.tokenizer={given} numbers tokens otherwise: {own}; task.tokenizer=null takes it")
 
     def fit_vocabulary(self, counts: Counter[str], *, special: Mapping[str, str] = SPECIAL) -> None:
         """Number the tokens of training, behind these special ones."""

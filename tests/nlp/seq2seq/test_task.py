@@ -178,7 +178,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["table", "lines", "folder"])
-def test_init_writes_a_recipe(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_writes_a_recipe(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     if kind == "table":
         data = ParallelText.stand_in(tmp_path, {"path": "a.csv", "text": "source"}).settings["path"]
@@ -192,6 +194,7 @@ def test_init_writes_a_recipe(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
                 lines = [f"{name} {number}\n" for number in range(40)]
                 (tmp_path / f"pairs/{split}.{side}").write_text("".join(lines))
     assert main(["init", "nlp.seq2seq", "--data", data, "--out", "mine.yaml"]) == 0
+    assert ("It reads train.en and writes train.zh" in capsys.readouterr().out) == (kind == "folder")
     tree = load("mine.yaml")
     assert tree["task"]["_target_"] == "pdl_nlp.Seq2Seq"
     assert [name for name in ("train", "val", "test") if name in tree["data"]] == ["train", "val", "test"]

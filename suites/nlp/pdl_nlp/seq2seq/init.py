@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ def write_recipe(data: Path) -> str:
     epochs = max(np.clip(round(SEEN / len(train)), 5, 60), np.ceil(STEPS * batch / len(train)))
     lines = [
         f"# {len(train):,} pairs of texts for training.",
+        *_direction(splits["train"]),
         "defaults:",
         "  - /nlp/seq2seq",
         "  - _self_",
@@ -63,6 +64,14 @@ def write_recipe(data: Path) -> str:
         f"train: {{epochs: {epochs:.0f}}}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _direction(train: Mapping[str, Any]) -> list[str]:
+    """Which side is read, where a pair of files does not say so."""
+    if "target" not in train:
+        return []
+    read, write = Path(train["path"]).name, Path(train["target"]).name
+    return [f"# It reads {read} and writes {write}; exchange path and target of all splits for the other direction."]
 
 
 def _folder(data: Path) -> dict[str, dict[str, Any]]:
