@@ -140,7 +140,7 @@ class Seq2Seq(WithTokenizer, Task):
         marks(self.tokenizer)
 
     def _fit(self, texts: list[str], recipe: Recipe) -> None:
-        self.kind = self.asked(recipe.model.get("pretrained"), tuple(TRAINED))
+        self.kind = self.asked(None, tuple(TRAINED))
         kind = "bpe" if self.kind is None else self.kind
         if kind in KINDS or kind not in TRAINED:
             self.fit_tokenizer(recipe, texts, special=BERT)
