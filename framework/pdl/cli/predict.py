@@ -19,6 +19,7 @@ from pdl.errors import DataError, UsageError, listed
 
 EXAMPLE = "Example:  pdl predict runs/digits photo.png --topk 3        pdl predict runs/digits --help"
 SHOWN = 5  # inputs without an answer that are named where a file is written
+PLACES = {"FILE", "FOLDER", "DIR", "MODEL"}  # metavars of options whose values name files
 LETTERS = 60  # of an input, where it is named in a remark
 SETTINGS = {"ignore_unknown_options": True, "help_option_names": []}
 """Options that typer does not know are those of the model; --help is that of the model, too."""
@@ -103,7 +104,7 @@ def command(
     if out is not None and (resume or pipeline.writes is not None):  # what writes takes long
         separator_of(out)
         given = {"topk": topk, "score": score, "tiles": tiles}
-        journal = Journal(out, _identity(model, words, values, given), resume=resume)
+        journal = Journal(out, _identity(model, words, values, given, pipeline, out), resume=resume)
         if journal.done:
             style.note(f"{journal.done:,} inputs are answered in {journal.path}; going on behind them")
     write = partial(write_answers, name=pipeline.input.takes, journal=journal)
@@ -137,22 +138,27 @@ def _require_apart(targets: list[Path], given: list[str]) -> None:
             raise UsageError(f"{target}: the answers would replace what they are made of; name another file")
 
 
-def _identity(model: str, words: list[str], values: dict[str, list[str]], options: dict[str, Any]) -> dict[str, Any]:
+def _identity(
+    model: str, words: list[str], values: dict[str, list[str]], options: dict[str, Any], pipeline: Any, out: Path
+) -> dict[str, Any]:
     """What says that two commands give the same answers: options, and model and inputs with what is in their files."""
     from pdl.runtime.tables import is_there
 
-    given = (model, *words, *(each for group in values.values() for each in group))
-    content = {word: _content(Path(word)) for word in given if is_there(word)}
+    places = (flag.name for flag in pipeline.flags if PLACES & set(flag.metavar.split("|")))
+    given = (model, *words, *(word for name in places for word in values.get(name, ())))
+    content = {word: _content(Path(word), out) for word in given if is_there(word)}
     return {"model": model, "inputs": words, "content": content, "values": values, "options": options}
 
 
-def _content(path: Path) -> str:
-    """A hash of what is in a file, or of names, sizes and times of the files in a folder (of a run: its weights)."""
+def _content(path: Path, out: Path) -> str:
+    """A hash of what is in a file, or of names, sizes and times of the files in a folder (of a run: its weights), those
+    that this command writes for `out` left out."""
+    from pdl.data.store import file_hash
+
     if path.is_file():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_hash(path)
     weights = sorted((path / "checkpoints").glob("*.safetensors"))
-    files = weights or sorted(each for each in path.rglob("*") if each.is_file())
+    files = weights or sorted(each for each in path.rglob("*") if each.is_file() and out.name not in each.name)
     about = [(str(each.relative_to(path)), (facts := each.stat()).st_size, facts.st_mtime_ns) for each in files]
     return hashlib.sha256(repr(about).encode()).hexdigest()
 

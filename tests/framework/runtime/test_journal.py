@@ -51,7 +51,7 @@ def test_kill_9_loses_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(registry.OWN, "digits", Digits)
     write(tmp_path / "model.pdl", deployment(drawn(Attention()), max_length=8))
     (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n")
-    command = ["predict", "model.pdl", "in.txt", "--out"]
+    command = ["predict", "model.pdl", "in.txt", "--stop", ".", "--out"]  # a text, not the folder of out.csv.partial
     assert pdl(999, *command, "whole.csv", folder=tmp_path).returncode == 0
     assert not (tmp_path / "whole.csv.partial").exists()
     killed = pdl(40, *command, "out.csv", folder=tmp_path)

@@ -37,7 +37,6 @@ class LanguageModelDeployer(Deployer):
         net: Any = model
         settings, vocabularies, constants = held(task.tokenizer)
         most = max(1, net.max_length // 2)
-        end = task.end
         return Deployment(
             module=model,
             inputs={"prompt": Spec((Dim.symbol("n", 3), Dim.symbol("t", 7)), int64)},
@@ -49,7 +48,7 @@ class LanguageModelDeployer(Deployer):
             constants=constants,
             about={**self.recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
             writing=Writing(
-                ends=() if end is None else (end,),
+                ends=task.ends,
                 prompt="prompt",
                 pad=-1,
                 options=task.options(min(most, WRITTEN)),

@@ -106,18 +106,22 @@ class LanguageModel(WithTokenizer, Task):
                 self.history, self._every = self.history[::2], 2 * self._every
         return {}
 
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end a text: one or none."""
+        return () if self.end is None else (self.end,)
+
     def options(self, length: int) -> Options:
         """How texts of so many tokens are written."""
-        banned = self.tokenizer.silent(ends=() if self.end is None else (self.end,))
+        banned = self.tokenizer.silent(self.ends)
         return Options(max_length=length, sample=True, temperature=0.8, top_p=0.95, banned=banned)
 
     def write(self, model: Any, begins: Sequence[Array], *, length: int = WRITTEN, seed: int = 0) -> list[str]:
         """How the model goes on with beginnings of texts, int [T] each: tokens drawn from their probabilities."""
         most = max(1, model.max_length // 2)
         prompts = [np.asarray(each)[-most:].tolist() for each in begins]
-        ends = () if self.end is None else (self.end,)
         options = self.options(min(length, most)).but(seed=seed)
-        found = search(Eager(model), [], prompts, options, ends=ends)
+        found = search(Eager(model), [], prompts, options, ends=self.ends)
         return [self.tokenizer.decode(answers[0].tokens) for answers in found]
 
     def metrics(self) -> dict[str, Metric]:
