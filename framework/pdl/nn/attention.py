@@ -4,7 +4,8 @@ arXiv 1706.03762.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from pdl import ops
@@ -94,11 +95,17 @@ class MultiHeadAttention(Module):
         )
         return self.out_proj(y)  # type: ignore[no-any-return]
 
+    def project(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Queries, keys and values of x [N, L, embed_dim] side by side, [N, L, 3 embed_dim]; with `rotary` queries and
+        keys turned by `positions` int64 [L] or [N, L], by default 0, 1, ..."""
+        if self.in_proj_weight is None:
+            raise ShapeError(f"{type(self).__name__}: kdim or vdim is not embed_dim; no product makes all three")
+        return self._turned(ops.linear(x, self.in_proj_weight, self.in_proj_bias), 2 * self.num_heads, positions)
+
     def _project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         """What attention takes: [N, L, 3 embed_dim] where one product makes it, else q, k and v apart."""
         if q is k and k is v and self.in_proj_weight is not None:
-            three = ops.linear(q, self.in_proj_weight, self.in_proj_bias)
-            return (self._turned(three, 2 * self.num_heads),)
+            return (self.project(q),)
         size, shift = self.embed_dim, self.in_proj_bias
         weights: Sequence[Tensor]
         if self.in_proj_weight is not None:
@@ -109,11 +116,11 @@ class MultiHeadAttention(Module):
         q, k, v = (ops.linear(x, w, b) for x, w, b in zip((q, k, v), weights, shifts, strict=True))
         return self._turned(q, self.num_heads), self._turned(k, self.num_heads), v
 
-    def _turned(self, x: Tensor, heads: int) -> Tensor:
+    def _turned(self, x: Tensor, heads: int, positions: Tensor | None = None) -> Tensor:
         """The first `heads` of x turned by their positions."""
         if self.rotary is None:
             return x
-        return ops.rotary(x, heads=heads, size=self.embed_dim // self.num_heads, base=self.rotary)
+        return ops.rotary(x, positions, heads=heads, size=self.embed_dim // self.num_heads, base=self.rotary)
 
 
 class TransformerEncoderLayer(Module):
@@ -144,14 +151,23 @@ class TransformerEncoderLayer(Module):
         )
         self.norm1, self.norm2 = LayerNorm(d_model, eps=eps, bias=bias), LayerNorm(d_model, eps=eps, bias=bias)
 
-    def forward(self, x: Tensor, *, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """x [N, L, d_model] -> [N, L, d_model]; `mask` as in `MultiHeadAttention`."""
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        attend: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """x [N, L, d_model] -> [N, L, d_model]; `mask` as in `MultiHeadAttention`. `attend`, [N, L, d_model] to the
+        same, stands for the self-attention, such as one to what was kept of earlier positions."""
         rate = self.dropout if self.training else 0.0
+        if attend is None:
+            attend = partial(self.self_attn, mask=mask, is_causal=is_causal)  # type: ignore[call-arg]
         if self.norm_first:
-            branch = self.self_attn(self.norm1(x), mask=mask, is_causal=is_causal)
-            normed, x = self.norm2.add(branch, x, dropout_p=rate)
+            normed, x = self.norm2.add(attend(self.norm1(x)), x, dropout_p=rate)
             return x + ops.dropout(self._feed(normed, rate), p=rate)
-        x, _ = self.norm1.add(self.self_attn(x, mask=mask, is_causal=is_causal), x, dropout_p=rate)
+        x, _ = self.norm1.add(attend(x), x, dropout_p=rate)
         return self.norm2.add(self._feed(x, rate), x, dropout_p=rate)[0]
 
     def _feed(self, x: Tensor, rate: float) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pdl import ops
-from pdl.decoder_state import Carried, Kept, KeyValues
+from pdl.decoder_state import Carried, Kept, KeyValues, first_lengths
+from pdl.dtype import int64
 from pdl.errors import UsageError
 from pdl.nn.module import Module
 from pdl.ops.base import apply
@@ -15,7 +16,7 @@ class Decoder(Module):
     """A net that writes token by token. `forward` is for training, all tokens at once; what writes calls
 
         memory = net.encode(*inputs)                                        once for a batch of sources
-        state = net.start(rows, room, *memory)                              rows = sources * hypotheses of each
+        state, lengths = net.start(rows, room, *memory)                     rows = sources * hypotheses of each
         scores, state = net.step(tokens, counts, lengths, state, *memory)   and lengths += counts, again and again
 
     `pdl.runtime.decoding` searches with these for the best words, in training, and in bundles, which hold `encode` and
@@ -43,18 +44,25 @@ class Decoder(Module):
         """
         raise UsageError(f"{type(self).__name__} is a Decoder and must define step()")
 
-    def start(self, rows: int, room: int, *memory: Tensor) -> tuple[Tensor, ...]:
-        """The state before the first token, with room for so many."""
-        made = []
-        for kind in self.kinds():
-            if isinstance(kind, KeyValues):
-                made.append(ops.zeros((rows, room, kind.width), dtype=kind.dtype))
-            elif kind.memory is None:
-                made.append(ops.zeros((rows, *kind.shape), dtype=kind.dtype))
+    def start(self, rows: int, room: int, *memory: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The state before the first token, with room for so many positions, and lengths int64 [rows]."""
+        kinds, made = self.kinds(), list[Tensor]()
+
+        def own(number: int) -> Tensor:
+            return ops.repeat(memory[number], rows // max(1, memory[number].shape[0]), axis=0)
+
+        for kind in kinds:
+            if kind.memory is None:
+                shape = (room, kind.width) if isinstance(kind, KeyValues) else kind.shape
+                made.append(ops.zeros((rows, *shape), dtype=kind.dtype))
+            elif isinstance(kind, KeyValues):
+                first = own(kind.memory)
+                behind = ops.zeros((rows, room - first.shape[1], kind.width), dtype=kind.dtype)
+                made.append(ops.concat([first, behind], axis=1))
             else:
-                first = memory[kind.memory]
-                made.append(ops.repeat(first, rows // max(1, first.shape[0]), axis=0))
-        return tuple(made)
+                made.append(own(kind.memory))
+        lengths = first_lengths(kinds)
+        return tuple(made), ops.zeros((rows,), dtype=int64) if lengths is None else own(lengths)
 
 
 def positions(tokens: Tensor, lengths: Tensor) -> Tensor:

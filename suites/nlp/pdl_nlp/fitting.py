@@ -179,8 +179,11 @@ class WithTokenizer:
         return str(self.kind) if self.kind in KINDS else f"tokens ({self.kind['kind']})"
 
     def token_facts(self, recipe: Recipe) -> dict[str, Any]:
-        """The number of tokens and that of padding; sizes of a pretrained encoder where the recipe leaves them out."""
+        """The number of tokens, and those of padding and of [MASK], with which ERNIE-GEN asks for the next one; sizes
+        of a pretrained encoder where the recipe leaves them out."""
         own = {"vocab_size": len(self.vocabularies["tokens"]), "pad": self.tokenizer.pad}
+        if self.tokenizer.mask is not None:
+            own["attn"] = self.tokenizer.mask
         source = None if skipped() else self.word_vectors
         if source is not None:
             own["dim"] = source.dim

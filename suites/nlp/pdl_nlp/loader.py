@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.data import Batch, BucketBatchSampler, DataLoader, Dataset, Sample, bucket_sizes
+from pdl.data import Batch, BucketBatchSampler, DataLoader, Dataset, Sample, Transform, bucket_sizes
 from pdl.data.faults import fault
 from pdl.dtype import Array
 from pdl.errors import ConfigError, DataError
@@ -106,7 +106,9 @@ def scores_of(dataset: Any) -> Array:
     return found
 
 
-def loader_of(tokens: Any, data: Data, *, training: bool, seed: int) -> DataLoader:
+def loader_of(
+    tokens: Any, data: Data, *, training: bool, seed: int, transforms: Sequence[Transform] = ()
+) -> DataLoader:
     """Batches of a data set with `lengths` and `sizes`, of texts of about one length; in training in a new order each
     epoch."""
     if training and data.sampler(tokens, seed=seed) is not None:
@@ -115,4 +117,6 @@ def loader_of(tokens: Any, data: Data, *, training: bool, seed: int) -> DataLoad
         )
     size = data.size(training=training)
     sampler = BucketBatchSampler(tokens.lengths, size, tokens.sizes, shuffle=training, seed=seed)
-    return DataLoader(tokens, sampler=sampler, seed=seed, workers=data.workers, prefetch=data.prefetch)
+    return DataLoader(
+        tokens, sampler=sampler, transforms=transforms, seed=seed, workers=data.workers, prefetch=data.prefetch
+    )

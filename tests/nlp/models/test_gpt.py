@@ -212,7 +212,8 @@ def test_steps_give_what_all_tokens_at_once_do(name: str, tmp_path: Path) -> Non
     counts, rows = np.array([6, 3, 1]), np.arange(3)
     with pdl.no_grad():
         expected = net(pdl.as_tensor(TOKENS)).numpy()
-        state, lengths, tokens = net.start(3, 16), np.zeros(3, np.int64), TOKENS[:, :6]
+        (state, first), tokens = net.start(3, 16), TOKENS[:, :6]
+        lengths = first.numpy()
         for _ in range(4):
             given = pdl.as_tensor(tokens), pdl.as_tensor(counts), pdl.as_tensor(lengths)
             scores, state = net.step(*given, state)

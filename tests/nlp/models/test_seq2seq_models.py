@@ -12,6 +12,7 @@ from pdl.autograd.gradcheck import gradcheck
 from pdl.errors import ConfigError, ShapeError
 from pdl.export.decoder import Eager
 from pdl.runtime.decoding import Options, search
+from pdl_nlp.models.ernie_gen import ERNIEGen
 from pdl_nlp.models.rnn_seq2seq import FLOOR, RNNSeq2Seq
 from pdl_nlp.models.transformer import Transformer, sinusoid
 
@@ -27,6 +28,10 @@ MODELS = {
     "lstm, copies": lambda: RNNSeq2Seq(VOCABULARY, dim=12, hidden=16, layers=2, copies=True),
     "gru, additive, copies": lambda: RNNSeq2Seq(
         VOCABULARY, dim=12, hidden=16, cell="gru", scoring="additive", copies=True
+    ),
+    "ernie-gen": lambda: ERNIEGen(VOCABULARY, dim=16, layers=2, heads=2, hidden=24, max_length=32, attn=4),
+    "ernie-gen, rotary": lambda: ERNIEGen(
+        VOCABULARY, dim=16, layers=2, heads=4, hidden=24, positions="rotary", segments=0, attn=4
     ),
 }
 
@@ -66,18 +71,19 @@ def test_steps_are_the_whole(model, beams):
     written[1:] = (written[1:] + np.arange(1, len(rows))[:, None]) % (VOCABULARY - 1) + 1
     whole = model(pdl.tensor(tokens[rows]), pdl.tensor(written)).numpy()
     memory = model.encode(pdl.tensor(tokens))
-    state = model.start(len(rows), 8, *memory)
-    counts, lengths = np.full(len(rows), 2), np.zeros(len(rows), np.int64)
+    state, first = model.start(len(rows), 16, *memory)
+    counts, lengths, before = np.full(len(rows), 2), first.numpy(), first.numpy()
     counts[-1] = 1
     at = pdl.tensor(written[:, :2])
     while True:
         scores, state = model.step(at, pdl.tensor(counts), pdl.tensor(lengths), state, *memory)
         lengths = lengths + counts
-        assert np.allclose(scores.numpy(), whole[np.arange(len(rows)), lengths - 1], atol=1e-4)
-        if lengths.max() == written.shape[1]:
+        done = lengths - before
+        assert np.allclose(scores.numpy(), whole[np.arange(len(rows)), done - 1], atol=1e-4)
+        if done.max() == written.shape[1]:
             break
         counts = np.ones(len(rows), np.int64)
-        at = pdl.tensor(written[np.arange(len(rows)), lengths][:, None])
+        at = pdl.tensor(written[np.arange(len(rows)), done][:, None])
 
 
 @pdl.no_grad()
@@ -167,6 +173,27 @@ def test_general_attention_of_luong():
     expected = made @ model.embed.weight.data.T + model.bias.data
     assert np.allclose(model(pdl.tensor(tokens), pdl.tensor(given)).numpy(), expected, atol=1e-5)
     assert np.allclose(model.attention(pdl.tensor(tokens), pdl.tensor(given)).numpy(), p, atol=1e-5)
+
+
+@pdl.no_grad()
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("ernie-gen")])
+def test_ernie_gen_is_an_encoder_that_sees_what_stands_before(name):
+    """Of each prefix apart: source, prefix and [ATTN] as one text through the encoder's own layers, by UniLM's mask."""
+    pdl.seed(0)
+    model = MODELS[name]().eval()
+    tokens, given = texts()
+    whole = model(pdl.tensor(tokens), pdl.tensor(given)).numpy()[0]
+    read, kinds = tokens.shape[1], model.embeddings.segments
+    for length in range(1, given.shape[1] + 1):
+        ids = np.concatenate([tokens[0], given[0, :length], [4]])
+        sees = np.tri(len(ids), dtype=bool)
+        sees[:read, :read] = True
+        segments = None if kinds is None else pdl.tensor((np.arange(len(ids)) >= read)[None].astype(np.int64))
+        x = model.embeddings(pdl.tensor(ids[None]), segments, 0)
+        for layer in model.layers:
+            x = layer(x, mask=pdl.tensor(sees[None, None]))
+        scores = model.masked(x)[0, -1] @ model.embeddings.words.weight.swapaxes(0, 1) + model.masked.bias
+        assert np.allclose(scores.numpy(), whole[length - 1], atol=1e-5)
 
 
 COPYING = [name for name in MODELS if "copies" in name]
@@ -272,5 +299,9 @@ def test_what_does_not_fit_is_refused():
         Transformer(VOCABULARY, dim=16, heads=3)
     with pytest.raises(ConfigError, match="needs vocab_size"):
         RNNSeq2Seq()
+    with pytest.raises(ConfigError, match="ERNIEGen needs attn"):
+        ERNIEGen(VOCABULARY, dim=16, heads=2)
+    with pytest.raises(ShapeError, match="9 tokens read and 7 written, there are vectors for 16 positions"):
+        ERNIEGen(VOCABULARY, dim=16, heads=2, max_length=16, attn=4)(pdl.tensor([[1] * 9]), pdl.tensor([[1] * 7]))
     with pytest.raises(ShapeError, match="9 tokens, there are vectors for 8 positions"):
         Transformer(VOCABULARY, dim=16, heads=2, max_length=8)(pdl.tensor([[1] * 9]), pdl.tensor([[1]]))

@@ -71,14 +71,17 @@ def _step_sample(decoding: Programs, begin: int, inputs: Sequence[Array]) -> lis
     tokens = np.full((sources, 1), begin, np.int64)
     run.step(tokens, np.ones(sources, np.int64))
     states = zip(decoding.kinds, run.state, strict=True)
-    kept = [np.array(s[:, :ROOM] if isinstance(kind, KeyValues) else s) for kind, s in states]
+    room = max(ROOM, int(run.lengths.max(initial=0)) + 2 + run.ahead)
+    kept = [np.array(s[:, :room] if isinstance(kind, KeyValues) else s) for kind, s in states]
     return [np.repeat(tokens, 2, axis=1), np.full(sources, 2, np.int64), run.lengths, *kept, *map(np.array, memory)]
 
 
 def _told(kind: Kept) -> str:
     """A state for people."""
     if isinstance(kind, KeyValues):
-        return f"keys or values [rows, room, {kind.width}], zeros at first"
+        first = "zeros" if kind.memory is None else f"memory.{kind.memory}, lengths memory.{kind.lengths}"
+        room = "" if not kind.ahead else f"; room for {kind.ahead} more than lengths + counts"
+        return f"keys or values [rows, room, {kind.width}], {first} at first{room}"
     return "replaced at every step, " + ("zeros at first" if kind.memory is None else f"memory.{kind.memory} at first")
 
 

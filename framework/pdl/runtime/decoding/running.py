@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pdl.decoder_state import Carried, Kept, KeyValues
+from pdl.decoder_state import Carried, Kept, KeyValues, first_lengths
 from pdl.dtype import Array
+from pdl.errors import UsageError
 from pdl.limits import check_memory
 
 SMALLEST = 32
@@ -44,23 +45,42 @@ class Running:
     def __init__(self, decoding: Decoding, memory: Sequence[Array], sources: int, most: int) -> None:
         self.decoding, self.memory, self.sources = decoding, tuple(memory), sources
         self.rows = sources
+        caches = [kind for kind in decoding.kinds if isinstance(kind, KeyValues)]
+        self.ahead = max((kind.ahead for kind in caches), default=0)
         self.lengths = np.zeros(sources, np.int64)
-        width = sum(k.width * k.dtype.itemsize for k in decoding.kinds if isinstance(k, KeyValues))
+        first = first_lengths(caches)
+        if first is not None:
+            self.lengths += self.memory[first]
+            most += self._check_first(caches)
+        width = sum(kind.width * kind.dtype.itemsize for kind in caches)
+        most, least = most + self.ahead, int(self.lengths.max(initial=0)) + SMALLEST
         fits = rounded(most) * width * sources <= RESERVED
-        self.room = rounded(most if fits else SMALLEST)
+        self.room = rounded(most if fits else least)
         self.state = [self._first(kind) for kind in decoding.kinds]
         self.bound: dict[int, Any] = {}
 
     def _first(self, kind: Kept) -> Array:
         if isinstance(kind, KeyValues):
-            return zeros((self.rows, self.room, kind.width), kind)
+            made = zeros((self.rows, self.room, kind.width), kind)
+            if kind.memory is not None:
+                used = int(self.lengths.max(initial=0))
+                made[:, :used] = self.memory[kind.memory][:, :used]
+            return made
         if kind.memory is None:
             return zeros((self.rows, *kind.shape), kind)
         return np.array(self.memory[kind.memory])
 
+    def _check_first(self, caches: Sequence[KeyValues]) -> int:
+        """The most positions that rows begin with; UsageError where caches have fewer."""
+        there = min(self.memory[kind.memory].shape[1] for kind in caches if kind.memory is not None)
+        low, high = int(self.lengths.min(initial=0)), int(self.lengths.max(initial=0))
+        if low < 0 or high > there:
+            raise UsageError(f"decoding: rows begin with {low} to {high} positions, encode made {there}")
+        return high
+
     def step(self, tokens: Array, counts: Array) -> Array:
         """Scores [rows, V] of what follows tokens int64 [rows, T], of which counts [rows] are real."""
-        longest = int((self.lengths + counts).max(initial=0))
+        longest = int((self.lengths + counts).max(initial=0)) + self.ahead
         if longest > self.room:
             self._grow(longest)
         made = self.decoding.step(self, tokens, counts)

@@ -2,7 +2,7 @@
 
     {"format": 1, "kind": "decoder", "inputs": ["tokens"], "outputs": ["tokens", "scores", "ended"],
      "encode": {...} or null, "step": {...},
-     "state": [{"key_values": 64}, {"carried": [64], "memory": 0}, ...],
+     "state": [{"key_values": 64, ...}, {"carried": [64], "memory": 0, ...}, ...],
      "writing": {"ends": [2], "begin": [1], "prompt": null, "pad": 0, "options": {"beams": 4}}}
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.decoder_state import Carried, Kept, KeyValues
+from pdl.decoder_state import Carried, Kept, KeyValues, first_lengths
 from pdl.dims import Dim, same
 from pdl.dtype import ALL, Array, int64, is_differentiable
 from pdl.errors import PdlError
@@ -26,6 +26,7 @@ from pdl.runtime.decoding.programs import FIRST
 from pdl.runtime.strict import check, check_keys, fault
 
 MOST_STATES = 4096
+MOST_AHEAD = 64
 _WHERE = "program.json"
 
 
@@ -64,6 +65,10 @@ def read(
     check(stored["outputs"] == list(OUTPUTS), source, _WHERE, f"outputs must be {', '.join(OUTPUTS)}")
     check(len(stored["state"]) <= MOST_STATES, source, _WHERE, f"{len(stored['state'])} states, limit {MOST_STATES}")
     kinds = tuple(_kind_from_dict(each, source) for each in stored["state"])
+    try:
+        first_lengths(kinds)
+    except PdlError as error:
+        raise fault(source, f"{_WHERE}: state", str(error)) from None
     try:
         writing = Writing.from_dict(stored["writing"])
     except (PdlError, TypeError) as error:
@@ -120,6 +125,7 @@ def _check_fit(
             room = spec.shape[1] if room is None else room
             check(isinstance(room, Dim), source, where, "room of a fixed size")
             wanted = Spec((rows, room, kind.width), kind.dtype)
+            _check_first(kind, memory, source)
         elif kind.memory is None:
             wanted = Spec((rows, *kind.shape), kind.dtype)
         else:
@@ -144,6 +150,19 @@ def _check_fit(
         check(wrong is None, source, f"{_WHERE}: writing", f"{name} has the token {wrong} of {size}")
 
 
+def _check_first(kind: KeyValues, memory: Sequence[Spec], source: str) -> None:
+    """DataError unless what keys and values begin with is among what encode makes."""
+    if kind.memory is None or kind.lengths is None:
+        return
+    where = f"{_WHERE}: state"
+    check(max(kind.memory, kind.lengths) < len(memory), source, where, "it begins with memory which there is not")
+    first, lengths = memory[kind.memory], memory[kind.lengths]
+    sources = memory[0].shape[:1]
+    good = len(first.shape) == 3 and _like(first, Spec((*sources, first.shape[1], kind.width), kind.dtype))
+    check(good, source, where, f"keys or values begin with {show_spec(first)}")
+    check(_like(lengths, Spec(sources, int64)), source, where, f"lengths begin with {show_spec(lengths)}")
+
+
 def _like(a: Spec, b: Spec) -> bool:
     """Whether two specs are the same whatever their names stand for."""
     return a.dtype == b.dtype and len(a.shape) == len(b.shape) and all(map(same, a.shape, b.shape))
@@ -151,17 +170,25 @@ def _like(a: Spec, b: Spec) -> bool:
 
 def _kind_to_dict(kind: Kept) -> dict[str, Any]:
     if isinstance(kind, KeyValues):
-        return {"key_values": kind.width, "dtype": np.dtype(kind.dtype).name}
+        more = {"memory": kind.memory, "lengths": kind.lengths, "ahead": kind.ahead}
+        return {"key_values": kind.width, "dtype": np.dtype(kind.dtype).name, **more}
     return {"carried": list(kind.shape), "dtype": np.dtype(kind.dtype).name, "memory": kind.memory}
 
 
 def _kind_from_dict(data: Any, source: str) -> Kept:
     where = f"{_WHERE}: state"
     if isinstance(data, dict) and "key_values" in data:
-        check_keys(data, {"key_values": int, "dtype": str}, source, where)
+        data = {"memory": None, "lengths": None, "ahead": 0, **data}  # older bundles leave them out
+        number = (int, type(None))
+        check_keys(
+            data, {"key_values": int, "dtype": str, "memory": number, "lengths": number, "ahead": int}, source, where
+        )
         check(1 <= data["key_values"] <= 2**20, source, where, f"a width of {data['key_values']}")
         check(data["dtype"] in ("float32", "float64", "bfloat16"), source, where, f"dtype {data['dtype'][:20]!r}")
-        return KeyValues(data["key_values"], ALL[data["dtype"]])
+        good = all((data[name] or 0) >= 0 for name in ("memory", "lengths")) and 0 <= data["ahead"] <= MOST_AHEAD
+        check(good, source, where, f"{str(data)[:80]}")
+        more = (data[name] for name in ("memory", "lengths", "ahead"))
+        return KeyValues(data["key_values"], ALL[data["dtype"]], *more)
     check_keys(data, {"carried": list, "dtype": str, "memory": (int, type(None))}, source, where)
     shape = data["carried"]
     good = len(shape) <= 8 and all(type(n) is int and 0 <= n <= 2**24 for n in shape) and data["dtype"] in ALL

@@ -13,6 +13,7 @@ from pdl_nlp.models.bert import (
 from pdl_nlp.models.bidaf import BiDAF
 from pdl_nlp.models.bow import BoW
 from pdl_nlp.models.dpcnn import DPCNN
+from pdl_nlp.models.ernie_gen import ERNIEGen
 from pdl_nlp.models.esim import ESIM
 from pdl_nlp.models.gpt import GPT, LanguageDecoder
 from pdl_nlp.models.rnn_corrector import RNNCorrector

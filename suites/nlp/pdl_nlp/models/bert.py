@@ -39,10 +39,13 @@ class Embeddings(nn.Module):
         self.tasks = nn.Embedding(tasks, dim) if tasks else None
         self.norm, self.dropout = nn.LayerNorm(dim, eps=eps), nn.Dropout(dropout)
 
-    def forward(self, tokens: Tensor, segments: Tensor | None, task: int) -> Tensor:
-        """tokens, segments int64 [N, T] -> [N, T, dim]."""
+    def forward(self, tokens: Tensor, segments: Tensor | None, task: int, at: Tensor | None = None) -> Tensor:
+        """tokens, segments int64 [N, T], and `at` their positions int64 [N, T], by default 0, 1, ... -> [N, T, dim]."""
         # positions, and what is the same at all of them, are added up first: of these there are T rows and not N T
-        same = [] if self.positions is None else [self.positions[self.first : self.first + tokens.shape[1]]]
+        same = []
+        if self.positions is not None:
+            of = slice(self.first, self.first + tokens.shape[1])
+            same.append(self.positions[of] if at is None else pdl.embedding(self.positions, at + self.first))
         if self.tasks is not None:
             same.append(self.tasks.weight[task])
         if self.segments is not None and segments is None:

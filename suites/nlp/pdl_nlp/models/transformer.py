@@ -229,8 +229,7 @@ def _cached(
 ) -> Tensor:
     """Self-attention to what is kept, which the new positions join; `after` gets the new keys and values."""
     own = layer.self_attn
-    assert own.in_proj_weight is not None
-    q, k, v = pdl.split(pdl.linear(x, own.in_proj_weight, own.in_proj_bias), own.embed_dim, axis=-1)
+    q, k, v = pdl.split(own.project(x), own.embed_dim, axis=-1)
     y, *joined = pdl.cached_attention(q, k, v, *kept, lengths, counts, heads=own.num_heads)
     after += joined
     return own.out_proj(y)  # type: ignore[no-any-return]

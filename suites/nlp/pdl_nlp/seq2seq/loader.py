@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pdl.data import Batch
+from pdl.data import Batch, SampleRandom, Transform
+from pdl.data.randomness import BatchRandom
+from pdl.dtype import Array
 from pdl.errors import DataError
 from pdl_nlp.loader import ByLength
 from pdl_nlp.tokenizers import Tokenizer
@@ -49,6 +52,29 @@ class Translations(ByLength):
             return made
         texts = {"text": self.texts[indices], "target": self.targets[indices]}
         return {**made, **texts, "beams": np.full(len(indices), self.beams)}
+
+
+@dataclass(frozen=True)
+class Noise(Transform):
+    """Each token of "given" int64 [N, T], but those before which nothing stands and the special ones, is replaced with
+    probability `share` by one of `ordinary` int64 [V], drawn evenly: noise-aware generation (Xiao et al., arXiv
+    2001.11314, section 3.3), which prepares a net for what it wrote wrong itself. What is to be written stays right.
+    """
+
+    share: float
+    ordinary: Array
+
+    def __call__(self, sample: Any, rng: SampleRandom) -> Any:
+        return {**sample, "given": self._noisy(sample["given"], rng.generator())}
+
+    def batch(self, samples: Batch, rngs: BatchRandom) -> Batch:
+        """The same of many samples."""
+        rows = [self._noisy(row, rngs[number].generator()) for number, row in enumerate(samples["given"])]
+        return {**samples, "given": np.stack(rows)}
+
+    def _noisy(self, given: Array, rng: np.random.Generator) -> Array:
+        others = self.ordinary[rng.integers(len(self.ordinary), size=len(given))]
+        return np.where((rng.random(len(given)) < self.share) & np.isin(given, self.ordinary), others, given)
 
 
 def both(dataset: Any) -> tuple[list[str], list[str]]:

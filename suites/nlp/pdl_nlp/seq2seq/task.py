@@ -26,7 +26,7 @@ from pdl_nlp.models.base import Seq2SeqModel
 from pdl_nlp.seq2seq.baselines import baselines
 from pdl_nlp.seq2seq.check import check
 from pdl_nlp.seq2seq.deploy import Seq2SeqDeployer
-from pdl_nlp.seq2seq.loader import Translations, both, marks
+from pdl_nlp.seq2seq.loader import Noise, Translations, both, marks
 from pdl_nlp.seq2seq.metrics import Written, seq2seq_metrics
 from pdl_nlp.seq2seq.report import Seq2SeqReporter
 from pdl_nlp.span_extraction.metrics import mostly_chinese
@@ -44,6 +44,8 @@ class Seq2Seq(WithTokenizer, Task):
     Vaswani et al., arXiv 1706.03762); the loss of evaluations is without it, so that perplexity is exp of it.
 
     label_smoothing  share of the probability that is spread evenly over all tokens
+    noise            in training, the share of the tokens before the one to be told that are replaced by others (Xiao et
+                     al., arXiv 2001.11314): of ERNIE-GEN, and of any net
     tokenizer        what is made of both texts of the training data together: "bpe" (of bytes), "unigram" or
                      "sentencepiece_bpe" (by the library), "wordpiece", "words", "characters"; or one that is there, as
                      in `pdl_nlp.TextClassification`
@@ -65,6 +67,7 @@ class Seq2Seq(WithTokenizer, Task):
         self,
         *,
         label_smoothing: Annotated[float, Range(0, below=1)] = 0.1,
+        noise: Annotated[float, Range(0, below=1)] = 0.0,
         tokenizer: str | Mapping[str, Any] | None = None,
         vocabulary_size: Annotated[int, Range(6)] | None = 8000,
         lower: bool = False,
@@ -75,7 +78,7 @@ class Seq2Seq(WithTokenizer, Task):
         scoring: Tokens | None = None,
         shown: Annotated[int, Range(0)] = 12,
     ) -> None:
-        self.label_smoothing, self.max_length = label_smoothing, max_length
+        self.label_smoothing, self.noise, self.max_length = label_smoothing, noise, max_length
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.beams, self.length_penalty, self.scoring, self.shown = beams, length_penalty, scoring, shown
         self.net: Any = None
@@ -165,7 +168,9 @@ class Seq2Seq(WithTokenizer, Task):
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches of pairs by length; see `pdl_nlp.seq2seq.loader`."""
         pairs = Translations(dataset, self.tokenizer, self.max_length, beams=0 if training else self.beams)
-        return loader_of(pairs, recipe.data, training=training, seed=seed)
+        ordinary = np.setdiff1d(np.arange(len(self.tokenizer.tokens)), self.tokenizer.silent())
+        noise = [Noise(self.noise, ordinary)] if training and self.noise else []
+        return loader_of(pairs, recipe.data, training=training, seed=seed, transforms=noise)
 
     def learned_config(self) -> dict[str, Any]:
         return {"tokenizer": self.kind, "scoring": self.scoring}
