@@ -329,8 +329,14 @@ class Gather(Op):
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
         x, index = ins
-        _check_range(x.shape, (self.axis % x.ndim,), (index,))
-        outs[0][...] = np.take_along_axis(x, index, self.axis)
+        axis = self.axis % x.ndim
+        if axis == 1 and not any(index.strides[2:]) and index.size and index.shape[2:] == x.shape[2:]:
+            rows = index.reshape(*index.shape[:2], -1)[..., 0]  # one number for a whole row of x
+            _check_range(x.shape, (axis,), (rows,))
+            outs[0][...] = x[np.arange(len(rows))[:, None], rows]
+            return
+        _check_range(x.shape, (axis,), (index,))
+        outs[0][...] = np.take_along_axis(x, index, axis)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor) -> Any:
         return lambda: scatter_add(Tensor(np.zeros(x.shape, x.dtype)), index, g, axis=self.axis), None

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from pdl.dims import Dim
-from pdl.dtype import int64
+from pdl.dtype import Array, int64
 from pdl.errors import UsageError
 from pdl.export.decoder import Eager, trace_decoder
 from pdl.ops.base import Spec
-from pdl.runtime.decoding import Options, search, stream
+from pdl.runtime.decoding import Options, Running, search, stream
 from pdl.runtime.decoding.scores import kept, log_probabilities
 
 from .decoders import END, Attention, Recurrent, Table, V, drawn
@@ -236,8 +236,6 @@ def test_prompts_of_different_lengths_at_once_and_token_by_token() -> None:
 
 
 def test_caches_stay_where_they_are_and_grow() -> None:
-    from pdl.runtime.decoding.running import Running
-
     net = drawn(Attention(sources=False))
     programs = trace_decoder(net, {}).decoding()
     run = Running(programs, (), 2, 20)
@@ -246,7 +244,7 @@ def test_caches_stay_where_they_are_and_grow() -> None:
     for _ in range(3):
         run.step(np.array([[4], [5]]), np.ones(2, np.int64))
     assert all(a is b for a, b in zip(arrays, run.state, strict=True))
-    assert not run.bound[1].moves
+    assert not run.lease.place.steps[1].moves
     assert run.state[0][:, :4].any(axis=2).all()
     assert not run.state[0][:, 4:].any()
     for _ in range(40):
@@ -254,6 +252,39 @@ def test_caches_stay_where_they_are_and_grow() -> None:
     assert run.room >= 44
     again = Running(programs, (), 2, 100)
     np.testing.assert_array_equal(again.step(np.array([[1], [3]]), np.ones(2, np.int64)), first)
+
+
+def test_a_later_search_takes_the_place_of_one_that_ended_and_no_other() -> None:
+    """Sources, states and caches of two searches at the same time stay apart; a third one takes over what the first had
+    bound, whatever that left there."""
+    net = drawn(Attention())
+    programs = trace_decoder(net, SOURCES).decoding()
+    sources = [np.array([[1, 2, 3]]), np.array([[4, 5, 6]]), np.array([[7, 8, 9]])]
+
+    def begun(source: Array) -> Running:
+        return Running(programs, programs.encode([source]), 1, 20)
+
+    def steps(run: Running) -> list[Array]:
+        return [run.step(np.array([[token]]), np.ones(1, np.int64)).copy() for token in (1, 3, 5)]
+
+    expected = [steps(begun(source)) for source in sources[:2]]
+    runs = [begun(source) for source in sources[:2]]
+    found: list[list[Array]] = [[], []]
+    for token in (1, 3, 5):  # in turns
+        for own, run in zip(found, runs, strict=True):
+            own.append(run.step(np.array([[token]]), np.ones(1, np.int64)).copy())
+    np.testing.assert_array_equal(found, expected)
+    places = [run.lease.place for run in runs]
+    assert places[0] is not places[1]
+    del run, runs
+    third = begun(sources[2])
+    alone = steps(Running(fresh := trace_decoder(net, SOURCES).decoding(), fresh.encode([sources[2]]), 1, 20))
+    np.testing.assert_array_equal(steps(third), alone)
+    assert third.lease.place in places
+    third.take(np.zeros(3, np.int64), np.zeros(1, np.int64))
+    assert begun(sources[0]).lease is None
+    np.testing.assert_array_equal(steps(begun(sources[0])), expected[0])
+    assert third.step(np.full((3, 1), 2), np.ones(3, np.int64)).shape == (3, V)
 
 
 def yield_from(steps, see):
@@ -271,8 +302,6 @@ def _tensor(x):
 
 
 def test_an_eager_net_writes_into_its_caches() -> None:
-    from pdl.runtime.decoding.running import Running
-
     run = Running(Eager(drawn(Attention(sources=False))), (), 2, 20)
     arrays = list(run.state)
     run.step(np.array([[1, 4], [3, 0]]), np.array([2, 1]))

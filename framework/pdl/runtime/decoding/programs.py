@@ -1,14 +1,17 @@
 """A decoder as two programs, `encode` and `step`, whose state stays where it is: the caches of keys and values, and
-what was computed of the sources, are bound to the programs, so a step copies a few numbers in and out."""
+what was computed of the sources, are bound to the programs, so a step copies a few numbers in and out. What is bound is
+kept for later searches of the same sizes: to bind a program takes as long as several of its steps."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdl.decoder_state import Kept
+from pdl.decoder_state import Kept, KeyValues
 from pdl.dtype import Array
 from pdl.program import Program
 from pdl.program.executor import Executable
@@ -18,6 +21,8 @@ from pdl.runtime.plan import Plans
 FIRST = 3
 """Inputs of `step` in front of its state: tokens int64 [rows, T], counts and lengths int64 [rows]. Behind the state it
 takes what `encode` made."""
+IDLE, IDLE_BYTES = 32, 64 << 20
+"""Places that are kept for later searches, and the bytes that they may have."""
 
 
 class _Bound(NamedTuple):
@@ -29,6 +34,33 @@ class _Bound(NamedTuple):
     run: Executable
     moves: list[tuple[Array, Array]]
     mixed: bool
+
+
+@dataclass
+class _Place:
+    """Memory of a search, states and what was made of the sources, and the steps that are bound to it, by tokens at
+    once."""
+
+    arrays: list[Array]
+    steps: dict[int, _Bound] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple([each.shape for each in self.arrays])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self.arrays) + sum(s.run.plan.arena_bytes for s in self.steps.values())
+
+
+class _Lease:
+    """A place while a search uses it; with the last reference to this it is free for another one."""
+
+    def __init__(self, programs: Programs, place: _Place) -> None:
+        self.programs, self.place = programs, place
+
+    def __del__(self) -> None:
+        self.programs._leave(self.place)
 
 
 class Programs:
@@ -45,6 +77,8 @@ class Programs:
         end = FIRST + len(self.kinds)
         held = {i: i < end for i in range(FIRST, len(step.inputs))}
         self.stepping = Plans(step, held=held, **choosing)
+        self._idle: list[_Place] = []  # the one used last at the end
+        self._lock = threading.RLock()  # a collection of garbage, where leases end, may come while it is held
 
     def encode(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """What is computed once for the sources."""
@@ -52,9 +86,12 @@ class Programs:
 
     def step(self, run: Running, tokens: Array, counts: Array) -> Array:
         """Scores of what follows; valid until the next step. The state of `run` is changed in place."""
-        found = run.bound.get(tokens.shape[1])
+        if run.moved:
+            run.lease, run.moved = self._take(run), False  # the lease of before ends when its arrays are copied
+        place: _Place = run.lease.place
+        found = place.steps.get(tokens.shape[1])
         if found is None:
-            found = run.bound[tokens.shape[1]] = self._bind(run, tokens)
+            found = place.steps[tokens.shape[1]] = self._bind(run, tokens)
         outputs = found.run(tokens, counts, run.lengths)
         for target, made in [(to, np.array(y)) for to, y in found.moves] if found.mixed else found.moves:
             np.copyto(target, made)
@@ -67,3 +104,27 @@ class Programs:
         pairs = zip(run.state, made.outputs[1:], strict=True)
         moves = [(state, y) for state, y in pairs if y is not None and y is not state]
         return _Bound(made, moves, any(np.may_share_memory(y, each) for _, y in moves for each in run.state))
+
+    # -- places --------------------------------------------------------------------------------------------------------
+    def _take(self, run: Running) -> _Lease:
+        """A place for a search, to which its state and memory move: one of these sizes that is free, or a new one."""
+        given = [*run.state, *run.memory]
+        shapes = tuple([each.shape for each in given])
+        with self._lock:
+            at = next((i for i in reversed(range(len(self._idle))) if self._idle[i].shapes == shapes), None)
+            place = None if at is None else self._idle.pop(at)
+        if place is None:
+            place = _Place([*run.state, *map(np.array, run.memory)])
+        else:
+            used = int(run.lengths.max(initial=0))
+            for i, (own, array) in enumerate(zip(place.arrays, given, strict=True)):
+                cache = i < len(self.kinds) and isinstance(self.kinds[i], KeyValues)
+                np.copyto(own[:, :used] if cache else own, array[:, :used] if cache else array)
+        run.state, run.memory = place.arrays[: len(run.state)], tuple(place.arrays[len(run.state) :])
+        return _Lease(self, place)
+
+    def _leave(self, place: _Place) -> None:
+        with self._lock:
+            self._idle.append(place)
+            while len(self._idle) > IDLE or (sum(each.nbytes for each in self._idle) > IDLE_BYTES):
+                self._idle.pop(0)

@@ -39,7 +39,8 @@ class Running:
     lengths   int64 [rows]: tokens that each row has kept
     room      positions that rows have room for
     state     arrays [rows, ...] of `Decoding.kinds`; memory, those that `encode` made
-    bound     what a decoder keeps for the arrays of now, by steps at once
+    lease     what a decoder keeps for the arrays that it stepped on last
+    moved     whether others have taken their place
     """
 
     def __init__(self, decoding: Decoding, memory: Sequence[Array], sources: int, most: int) -> None:
@@ -57,7 +58,8 @@ class Running:
         fits = rounded(most) * width * sources <= RESERVED
         self.room = rounded(most if fits else least)
         self.state = [self._first(kind) for kind in decoding.kinds]
-        self.bound: dict[int, Any] = {}
+        self.lease: Any = None
+        self.moved = True
 
     def _first(self, kind: Kept) -> Array:
         if isinstance(kind, KeyValues):
@@ -102,7 +104,6 @@ class Running:
         """Go on with these rows, in this order, of these sources."""
         used = int(self.lengths[rows].max(initial=0))
         self.rows, self.sources = len(rows), len(sources)
-        self.bound.clear()
         for i, kind in enumerate(self.decoding.kinds):
             old = self.state[i]
             if isinstance(kind, KeyValues):
@@ -111,16 +112,16 @@ class Running:
             else:
                 self.state[i] = old[rows]
         self.memory = tuple(each if len(sources) == len(each) else each[sources] for each in self.memory)
-        self.lengths = self.lengths[rows]
+        self.lengths, self.moved = self.lengths[rows], True
 
     def _grow(self, wanted: int) -> None:
         used = int(self.lengths.max(initial=0))
         self.room = rounded(max(wanted, 2 * self.room))
-        self.bound.clear()
         for i, kind in enumerate(self.decoding.kinds):
             if isinstance(kind, KeyValues):
                 old, self.state[i] = self.state[i], zeros((self.rows, self.room, kind.width), kind)
                 self.state[i][:, :used] = old[:, :used]
+        self.moved = True
 
 
 def zeros(shape: tuple[int, ...], kind: KeyValues | Carried) -> Array:

@@ -11,7 +11,8 @@ from pdl.runtime.decoding.options import Options
 
 
 def log_probabilities(logits: Array, histories: list[Array], options: Options) -> Array:
-    """log softmax of logits [R, V], where those of tokens that a row holds are penalised; an array of its own."""
+    """log softmax of logits [R, V], where those of tokens that a row holds are penalised; an array of its own. -inf in
+    rows that hold NaN or +inf, which no token may follow."""
     logits = np.array(logits, np.float64 if logits.dtype == np.float64 else np.float32)
     if options.repetition_penalty != 1.0:
         for row, history in zip(logits, histories, strict=True):
@@ -20,6 +21,9 @@ def log_probabilities(logits: Array, histories: list[Array], options: Options) -
             row[seen] = np.where(found > 0, found / options.repetition_penalty, found * options.repetition_penalty)
     made = np.empty_like(logits)
     kernels.log_softmax(made, logits)
+    broken = np.isnan(made[:, 0])  # one NaN makes the sum one, and so all of a row
+    if broken.any():
+        made[broken] = -np.inf
     return made
 
 

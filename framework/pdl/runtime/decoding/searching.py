@@ -155,7 +155,6 @@ class _Search:
                 np.concatenate([self.prompts[s], own]) for s, own in zip(self.source, self.tokens, strict=True)
             ]
         made = log_probabilities(logits, histories, options)
-        made[np.isnan(made)] = -np.inf
         size = made.shape[1]
         for name, numbers in (("prefix", options.prefix), ("banned", options.banned), ("ends", self.ends)):
             wrong = next((n for n in numbers if not 0 <= n < size), None)
@@ -254,9 +253,7 @@ class _Search:
         while True:
             step = self.tokens.shape[1] + 1
             size = follows.shape[1]
-            totals = (self.scores[:, None] + follows).reshape(-1, beams * size)
-            k = min(beams * size, beams * (1 + len(self.ends)))
-            values, columns = best(totals, k)
+            values, columns = self.candidates(follows)
             parents, tokens = np.arange(len(live)), np.zeros(len(live), np.int64)
             scores = np.full(len(live), -np.inf)
             for i in range(len(values)):
@@ -287,6 +284,17 @@ class _Search:
                 live, tokens = live[at], tokens[at]
             follows = self.advance(tokens, live)
         return [sorted(each, key=_order)[: options.n_best] for each in self.answers]
+
+    def candidates(self, follows: Array) -> tuple[Array, Array]:
+        """The best continuations of each source, best first: scores and columns [sources, k], row after row of a
+        source's. They are among the best of each row, which are found first."""
+        rows, size = follows.shape
+        beams, k = self.options.beams, self.options.beams * (1 + len(self.ends))
+        values, columns = best(follows, min(size, k))
+        columns = columns + (np.arange(rows) % beams * size)[:, None]
+        totals = (self.scores[:, None] + values).reshape(rows // beams, -1)
+        found, at = best(totals, min(totals.shape[1], k))
+        return found, np.take_along_axis(columns.reshape(totals.shape), at, axis=1)
 
     def extended(self, first: int, values: Array, columns: Array, size: int) -> list[tuple[float, int, int]]:
         """(score, parent row, token) of the hypotheses of a source that go on; those that end are answers."""
