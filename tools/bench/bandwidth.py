@@ -20,7 +20,7 @@ SOURCE = r"""
 #include <vector>
 int main(int, char** arguments) {
   const int threads = std::atoi(arguments[1]);
-  const long n = 1L << 25;  // 256 MiB an array
+  const long n = std::atol(arguments[2]) / 8;
   double* r[3];
   for (double*& one : r) {
     one = static_cast<double*>(std::aligned_alloc(1 << 21, n * sizeof(double)));
@@ -48,7 +48,7 @@ int main(int, char** arguments) {
 """
 
 
-#: the same with sums in the place of the triad, of smaller arrays more often: other work leaves some rounds alone
+#: the same with sums in the place of the triad, more often: other work leaves some rounds alone
 READING = SOURCE.replace(
     """      double *a = r[0], *b = r[1], *c = r[2];
       for (long i = begin; i < end; i++) a[i] = b[i] + 3.0 * c[i];""",
@@ -56,26 +56,26 @@ READING = SOURCE.replace(
       for (long i = begin; i + 8 <= end; i += 8)
         for (int j = 0; j < 8; j++) sums[j] += r[1][i + j];
       for (int j = 0; j < 8; j++) r[0][begin + j] = sums[j];""",
-).replace("24.0 * n", "8.0 * n").replace("1L << 25;  // 256", "12L << 20;  // 96").replace("round < 8", "round < 80")
+).replace("24.0 * n", "8.0 * n").replace("round < 8", "round < 80")
 
 
 def triad_rate(threads: int) -> float:
     """Bytes a second of `threads` threads together: the best of 8 rounds, a second or so."""
-    return _rate(SOURCE, threads)
+    return _rate(SOURCE, threads, 256 << 20)
 
 
-def read_rate(threads: int) -> float:
-    """The same of reading alone, the best of 80 rounds."""
-    return _rate(READING, threads)
+def read_rate(threads: int, nbytes: int) -> float:
+    """The same of reading so many bytes again and again, the best of 80 rounds; smaller ones may stay in a cache."""
+    return _rate(READING, threads, nbytes)
 
 
-def _rate(text: str, threads: int) -> float:
+def _rate(text: str, threads: int, nbytes: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder) / "triad.cpp", Path(folder) / "triad"
         source.write_text(text)
         command = ["c++", "-std=c++17", "-O3", "-march=native", "-pthread", str(source), "-o", str(program)]
         subprocess.run(command, check=True)
-        done = subprocess.run([str(program), str(threads)], check=True, capture_output=True, text=True)
+        done = subprocess.run([str(program), str(threads), str(nbytes)], check=True, capture_output=True, text=True)
         return float(done.stdout)
 
 

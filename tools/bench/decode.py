@@ -4,9 +4,9 @@
     python tools/bench/decode.py --threads 1 --rounds 3 --rows 1,4
 
 A token needs every weight once, so no net writes faster than memory gives its weights: bound is the read rate (the sum
-of a large array, best of 80, tools/bench/bandwidth.py) over the bytes of the weights that the step reads. The forms
-take turns; each number is that of the best of all tokens, 16 a round behind 64 others, as the read rate is the best of
-all readings. On a busy machine --threads 1 says most: two threads are seldom both left alone.
+of an array as large as these weights, best of 80, tools/bench/bandwidth.py) over their bytes. The forms take turns;
+each number is that of the best of all tokens, 16 a round behind 64 others, as the read rate is the best of all
+readings. On a busy machine --threads 1 says most: two threads are seldom both left alone.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> None:
     steps = {"fp32": plain.step, **{f"w{b}": narrow_weights(plain.step, b, 64).program for b in (8, 4)}}
     found = list[list[str]]()
     for count in map(int, args.threads.split(",")):
-        rate = read_rate(count)
+        rates = {name: read_rate(count, weights_read(step)) for name, step in steps.items()}
         with threads.limit(count):
             forms = {name: Programs(None, step, plain.kinds) for name, step in steps.items()}
             for rows in map(int, args.rows.split(",")):
@@ -78,9 +78,9 @@ def main() -> None:
                 for _ in range(args.rounds):
                     for name, decoding in forms.items():
                         best[name] = min(best[name], seconds(decoding, rows))
-                rate = max(rate, read_rate(count))
                 for name, taken in best.items():
                     size = weights_read(steps[name])
+                    rate = rates[name] = max(rates[name], read_rate(count, size))
                     bound = rate / size
                     row = [str(count), str(rows), name, f"{size / 1e6:.0f}", f"{rate / 1e9:.1f}", f"{bound:.1f}"]
                     found.append([*row, f"{rows / taken:.1f}", f"{1 / taken / bound:.0%}"])

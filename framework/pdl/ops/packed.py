@@ -40,12 +40,18 @@ def pack_into(form: str, made: Array, w: Array) -> None:
     kernels.pack(form, made, np.ascontiguousarray(w).reshape(deep(w.shape)))
 
 
+#: bytes of a cache line, and of a huge page
+LINE, HUGE = 64, 2 << 20
+
+
 def aligned(size: int, dtype: DType) -> Array:
-    """Memory that begins with a cache line. NumPy asks for huge pages where it is large, and it is not kept for others
-    as a block of `pdl.kernels.memory` would be."""
-    raw = np.empty(size * dtype.itemsize + 64, np.uint8)
-    at = -raw.ctypes.data % 64
-    return raw[at : at + size * dtype.itemsize].view(dtype)
+    """Memory that begins with a cache line, or where it is large with a huge page, which NumPy asks the system for; and
+    it is not kept for others as a block of `pdl.kernels.memory` would be."""
+    nbytes = size * dtype.itemsize
+    line = HUGE if nbytes >= 2 * HUGE else LINE
+    raw = np.empty(nbytes + line, np.uint8)
+    at = -raw.ctypes.data % line
+    return raw[at : at + nbytes].view(dtype)
 
 
 def deep(shape: tuple[int, ...]) -> tuple[int, ...]:

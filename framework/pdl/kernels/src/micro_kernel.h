@@ -117,7 +117,10 @@ void micro_kernel(const Tile<T>& tile, int columns) {
       const auto step = [&](auto& sums) __attribute__((always_inline)) {
         typename U::Right bv[NRV];
 #pragma GCC unroll 2
-        for (int j = 0; j < NRV; j++) bv[j] = typename U::Right(get(reinterpret_cast<const R*>(b), j));
+        for (int j = 0; j < NRV; j++) {
+          bv[j] = typename U::Right(get(reinterpret_cast<const R*>(b), j));
+          if constexpr (MR <= kStreamed) __builtin_prefetch(reinterpret_cast<const char*>(b) + t.ahead + j * kBytes);
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < MR; i++) {
           const char* row = a[kColumns ? 0 : i / kRowsPerPointer];

@@ -11,6 +11,7 @@
 namespace pdl::PDL_ISA::nbits {
 
 constexpr int kPanel = 64;
+constexpr int64_t kLevelsAhead = 1024;  // bytes, as kAhead of weights
 
 using Lane = Vec<float>;
 using Word = Mask<float>;
@@ -57,10 +58,12 @@ void outputs(float* y, int64_t y_row, const float* x, int64_t k, const int32_t* 
     for (int64_t at = g * group; at < end; at += kPer) {
       const int32_t* from = packed + at / kPer * kPanel;
       Word word[kVecs];
+      for (int v = 0; v < kVecs; v++) __builtin_prefetch(reinterpret_cast<const char*>(from + v * kLanes<float>) + kAhead);
       for (int v = 0; v < kVecs; v++) word[v] = *reinterpret_cast<const Word*>(from + v * kLanes<float>);
       add_words<BITS, R>(part, word, x + at, k);
     }
     const float* level = levels + g * 2 * kPanel;
+    for (int v = 0; v < 2 * kVecs; v++) __builtin_prefetch(reinterpret_cast<const char*>(level + v * kLanes<float>) + kLevelsAhead);
     for (int v = 0; v < kVecs; v++) {
       const Lane scale = load(level + v * kLanes<float>), low = load(level + kPanel + v * kLanes<float>);
       for (int r = 0; r < R; r++) total[r][v] += scale * part[r][v] + low * splat(sums[r * groups + g]);
@@ -72,6 +75,12 @@ void outputs(float* y, int64_t y_row, const float* x, int64_t k, const int32_t* 
       for (int64_t i = 0; i < kLanes<float> && first + i < columns; i++) y[r * y_row + first + i] = total[r][v][i] + (bias ? bias[first + i] : 0.0f);
     }
 }
+
+// As many rows at a time as registers hold sums of: weights are read and made floats once for all of them.
+constexpr int kRows = kVecs == 4 ? 6 : 4;
+template <int BITS>
+constexpr decltype(&outputs<BITS, 1>) kOutputs[6] = {outputs<BITS, 1>, outputs<BITS, 2>, outputs<BITS, 3>,
+                                                    outputs<BITS, 4>, outputs<BITS, 5>, outputs<BITS, 6>};
 
 template <int BITS>
 void product_of(float* y, const float* x, const int32_t* packed, const float* levels, const float* bias, int64_t rows, int64_t k, int64_t n,
@@ -96,11 +105,9 @@ void product_of(float* y, const float* x, const int32_t* packed, const float* le
           float* to = y + r * n + column;
           const int32_t* from = packed + p * words + c;
           const float *level = levels + p * groups * 2 * kPanel + c, *own = sums + r * groups, *shift = bias ? bias + column : nullptr;
-          if (left >= 4) outputs<BITS, 4>(to, n, x + r * k, k, from, level, own, shift, columns, group);
-          else if (left >= 2) outputs<BITS, 2>(to, n, x + r * k, k, from, level, own, shift, columns, group);
-          else outputs<BITS, 1>(to, n, x + r * k, k, from, level, own, shift, columns, group);
+          kOutputs<BITS>[left < kRows ? left - 1 : kRows - 1](to, n, x + r * k, k, from, level, own, shift, columns, group);
         }
-        r += left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        r += left < kRows ? left : kRows;
       }
   });
 }

@@ -197,6 +197,7 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
             const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
             Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, apart, width * kUnit<T>, nullptr, g.o,
                       k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
+            if (m <= kStreamed) t.ahead = kAhead;
             if (few) {
               t.beside = panel * depth, t.repeat = count;
               return finished_tile<T, false>(static_cast<int>(m), columns, t, y, at * panel, &then, ColumnSums{});

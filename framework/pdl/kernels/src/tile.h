@@ -72,6 +72,8 @@ inline __attribute__((always_inline)) V within_bounds(V v, const Bounds<R>& boun
   return v > bounds.high ? bounds.high - V{} : v;
 }
 
+constexpr int kStreamed = 8;  // rows of a tile that may ask for B early; larger ones read it more slowly than it comes
+
 // One call of the micro-kernel: C[m, n] (+)= sum_b sum_k A_b[m, k] B_b[k, n] (+ bias[n]), k counted in units.
 template <class T>
 struct Tile {
@@ -91,6 +93,7 @@ struct Tile {
   // Not 0, where a tile has few sums: repeated tiles lie beside one another, values from panel to panel of B, and units along k take turns
   // among several sums of each element, since an addition waits for the one before it. So rows differ by rounding from those of larger tiles.
   int64_t beside = 0;
+  int64_t ahead = 0;  // bytes by which B is asked for early, of up to kStreamed rows
 
   // Goes on behind `rows` rows.
   __attribute__((always_inline)) void step(int64_t rows) {

@@ -140,6 +140,9 @@ inline __attribute__((always_inline)) T largest(T a, T b) { return a < b ? b : a
 constexpr int64_t kThreadWork = 16384;
 inline int64_t grain_of(int64_t each) { return each >= kThreadWork ? 1 : kThreadWork / (each > 0 ? each : 1) + 1; }
 
+// Bytes by which weights that a product of a few rows reads once are asked for early. Left to itself, a core gets half of what memory can give.
+constexpr int64_t kAhead = 4096;
+
 // body(begin, end, part) over `parts` parts of [0, n); see parallel.h.
 template <class F>
 inline void parallel_parts(int64_t n, int parts, const F& body) {

@@ -21,6 +21,7 @@ from pdl.ops.base import Op
 from pdl.ops.conv import Conv
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
+from pdl.ops.nbits import LinearNBits
 from pdl.ops.packed import ExpandDepthwise, PackedConv, PackedLinear, aligned, pack_into, packed_size
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.costs import PLAIN, Product, estimates, forms
@@ -46,14 +47,16 @@ class PackCache:
         self.measuring, self.tune = measuring or tune is True, tune
         self._packed: dict[Key, tuple[Any, Array]] = {}
         self._open: dict[Key, Callable[[], None]] = {}  # to be filled
+        self._moved: dict[int, tuple[Array, Array]] = {}  # weights and their copies, by the id of either
         self._block: Array = aligned(0, uint8)  # what is left of it
 
     __name__ = "pack_weights"
 
     def __call__(self, program: Program) -> None:
-        """`pack_weights` and `pack_quantised` with this cache."""
+        """`pack_weights`, `pack_quantised` and `move_narrow` with this cache."""
         pack_weights(program, self)
         pack_quantised(program, self.packed_bytes)
+        move_narrow(program, self)
 
     def packed(self, form: str, w: Array) -> Array:
         """The weights in a form, once `fill` has been called; made once as long as the cache lives."""
@@ -72,6 +75,16 @@ class PackCache:
             made = op.packed(*arrays, form) if window[0] else op.packed(*arrays)
             self._packed[key] = arrays, made
         return self._packed[key][1]
+
+    def moved(self, array: Array) -> Array:
+        """A copy of weights that are packed already, in memory with huge pages."""
+        found = self._moved.get(id(array))
+        if found is None:
+            made = self._piece(array.size, array.dtype).reshape(array.shape)
+            made[...] = array
+            found = self._moved[id(array)] = array, made
+            self._moved[id(made)] = made, made
+        return found[1]
 
     def fill(self) -> None:
         """Pack what `packed` has promised, on all threads."""
@@ -97,7 +110,25 @@ class PackCache:
     @property
     def nbytes(self) -> int:
         """Memory of all packed weights."""
-        return sum(made.nbytes for _, made in self._packed.values())
+        moved = sum(made.nbytes for own, made in self._moved.values() if own is not made)
+        return sum(made.nbytes for _, made in self._packed.values()) + moved
+
+
+def move_narrow(program: Program, cache: PackCache) -> None:
+    """Move weights of 8 and 4 bits, which steps read in whole for every token, into memory with huge pages: those of a
+    file are mapped in small ones, and to find these takes longer than to read them."""
+
+    def move(node: Node, walk: Rewriter) -> Value | None:
+        if type(node.op) is not LinearNBits:
+            return None
+        x, *weights, b = node.inputs
+        arrays = [array for v in weights if v is not None and (array := walk.constant(v)) is not None]
+        moved = [cache.moved(array) for array in arrays]
+        if len(moved) < len(weights) or moved[0] is arrays[0]:
+            return None
+        return walk.emit(node.op, x, *(walk.capture(array, v) for array, v in zip(moved, weights, strict=True)), b)
+
+    rewrite(program, (move,))
 
 
 def choose(program: Program, *, measuring: bool = False, tune: bool | None = None) -> dict[Product, str]:

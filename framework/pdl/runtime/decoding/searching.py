@@ -253,7 +253,7 @@ class _Search:
         while True:
             step = self.tokens.shape[1] + 1
             size = follows.shape[1]
-            values, columns = self.candidates(follows)
+            values, columns = self.best(follows)
             parents, tokens = np.arange(len(live)), np.zeros(len(live), np.int64)
             scores = np.full(len(live), -np.inf)
             for i in range(len(values)):
@@ -285,7 +285,7 @@ class _Search:
             follows = self.advance(tokens, live)
         return [sorted(each, key=_order)[: options.n_best] for each in self.answers]
 
-    def candidates(self, follows: Array) -> tuple[Array, Array]:
+    def best(self, follows: Array) -> tuple[Array, Array]:
         """The best continuations of each source, best first: scores and columns [sources, k], row after row of a
         source's. They are among the best of each row, which are found first."""
         rows, size = follows.shape
