@@ -43,7 +43,7 @@ def flushed(function, *args):
 
 
 def isa():
-    """The instruction set in use: baseline, avx2, avx512, avx512_vnni, avx512_bf16, or generic where the CPU is not an x86-64."""
+    """The instruction set in use: baseline, avx2, avx512, avx512_vnni, avx512_bf16, amx_bf16, or generic where the CPU is not an x86-64."""
     return table().isa.decode()
 
 

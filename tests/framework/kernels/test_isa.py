@@ -14,7 +14,7 @@ import pytest
 from pdl.kernels import runtime
 
 HERE = Path(__file__).parent
-SETS = ["baseline", "avx2", "avx512", "avx512_vnni", "avx512_bf16"]
+SETS = ["baseline", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx_bf16"]
 
 
 def run(isa: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -46,4 +46,4 @@ def test_an_unknown_instruction_set_is_refused() -> None:
     for arguments in (("-m", "pdl", "info"), ("-c", code)):
         done = run("mmx", *arguments)
         assert done.returncode == (2 if "info" in arguments else 1)
-        assert "it may be baseline, avx2, avx512, avx512_vnni or avx512_bf16" in done.stderr
+        assert "it may be baseline, avx2, avx512, avx512_vnni, avx512_bf16 or amx_bf16" in done.stderr

@@ -2,9 +2,17 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "table.h"
 
 namespace pdl {
+
+bool matrix_unit = false;
 
 #define PDL_LEVEL(name) namespace name { PDL_DECLARE_KERNELS }
 #if defined(PDL_HAS_BASELINE)
@@ -31,7 +39,7 @@ namespace {
 const char* problem = nullptr;
 
 #if defined(__x86_64__)
-constexpr const char* kNames[] = {"baseline", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};  // the values of PDL_CPU
+constexpr const char* kNames[] = {"baseline", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx_bf16"};  // the values of PDL_CPU
 
 // Best first.
 struct Level {
@@ -78,12 +86,41 @@ const Table* with_bf16() {
 }
 #endif
 
+#if defined(PDL_HAS_AVX512_BF16)
+// And with products of bf16 on the matrix unit.
+const Table* with_matrix_unit() {
+  static const Table made = [] {
+    Table table = *with_bf16();
+    table.isa = "amx_bf16";
+    return table;
+  }();
+  return &made;
+}
+
+// Whether the CPU has AMX for bf16, and Linux gives its registers to this process (before any thread has used them).
+bool asks_for_matrix_unit() {
+#if defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0, low = 0, high = 0;
+  constexpr unsigned wanted = 1u << 22 | 1u << 24, registers = 3u << 17;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || (c & 1u << 27) == 0) return false;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  constexpr long request = 0x1023, tiles = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return (low & registers) == registers && syscall(SYS_arch_prctl, request, tiles) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 const Table& choose() {
   __builtin_cpu_init();
   [[maybe_unused]] const bool vnni = __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni");
+  [[maybe_unused]] const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
   const Level levels[] = {
 #if defined(PDL_HAS_AVX512_BF16)
-      {with_bf16(), vnni && __builtin_cpu_supports("avx512bf16")},
+      {with_matrix_unit(), bf16 && asks_for_matrix_unit()},
+      {with_bf16(), bf16},
 #endif
 #if defined(PDL_HAS_AVX512_VNNI)
       {with_vnni(), vnni},
@@ -100,7 +137,7 @@ const Table& choose() {
   };
   const char* wanted = std::getenv("PDL_CPU");
   if (wanted != nullptr && *wanted != 0) {
-    problem = "PDL_CPU names no instruction set; it may be baseline, avx2, avx512, avx512_vnni or avx512_bf16";
+    problem = "PDL_CPU names no instruction set; it may be baseline, avx2, avx512, avx512_vnni, avx512_bf16 or amx_bf16";
     for (const char* name : kNames)
       if (std::strcmp(name, wanted) == 0) problem = "this build of pdl lacks the instruction set that PDL_CPU names (instruction_sets in meson.options)";
     for (const Level& level : levels) {
@@ -121,7 +158,13 @@ const Table& choose() { return generic::kTable; }
 }  // namespace
 
 const Table& table() {
-  static const Table& chosen = choose();
+  static const Table& chosen = []() -> const Table& {
+    const Table& found = choose();
+#if defined(__x86_64__)
+    matrix_unit = std::strcmp(found.isa, "amx_bf16") == 0;
+#endif
+    return found;
+  }();
   return chosen;
 }
 

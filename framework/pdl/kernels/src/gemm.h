@@ -1,12 +1,14 @@
 // Matrix products on the micro-kernel.
 #pragma once
 #include "epilogue.h"
+#include "matrix_unit.h"
 #include "pack.h"
 
 namespace pdl::PDL_ISA {
 
 constexpr int64_t kParallelWork = 64 * 1024;   // multiply-adds below which one more thread does not pay
 constexpr int64_t kBlockK = 2048;              // numbers along k that one pass sums: a panel block of at most 256 KiB
+constexpr int64_t kCopiedColumns = 8;          // panels that columns of A are used for, from which on they are copied
 constexpr int64_t kNearBytes = 256 * 1024;     // what stays in a second-level cache beside other things
 
 // Some rows of A as the micro-kernel reads them: in place or, where it cannot or the rows would share cache sets, copied.
@@ -21,6 +23,7 @@ struct LeftRows {
   static bool in_place(const Product<T>& p, int64_t times) {
     if (kUnit<T> == 2 && (p.a_column != 1 || p.k % 2 != 0)) return false;
     if (p.a_column != 1 && p.a_row != 1) return false;
+    if (p.a_column != 1 && times >= kCopiedColumns && p.k > kCopiedColumns) return false;  // a line of the cache for every number along k
     const int64_t stride = (p.a_column == 1 ? p.a_row : p.a_column) * static_cast<int64_t>(sizeof(T));
     return times < 3 || !shares_sets(stride);
   }
@@ -31,12 +34,26 @@ struct LeftRows {
   }
 
   // Values of scratch that `rows` rows take.
-  static int64_t size(const Product<T>& p, int64_t rows) { return (rows + kUnit<T>) * (round_up(p.k, kUnit<T>) + 64 / sizeof(T)); }
+  static int64_t size(const Product<T>& p, int64_t rows) { return (turned(p) ? 2 : 1) * (rows + kUnit<T>) * (round_up(p.k, kUnit<T>) + 64 / sizeof(T)); }
+
+  // Whether the transposed form of A is turned, as the matrix unit takes rows alone.
+  static bool turned(const Product<T>& p) { return kMatrixUnit<T, PDL_VECTOR_BYTES, kMaxRows<T, 2>, false> && matrix_unit && p.a_row == 1 && p.a_column != 1; }
 
   // Rows [first, first + rows), copied to `to` in tiles of `step`.
   static LeftRows copied(T* to, const Product<T>& p, int64_t first, int64_t rows, int64_t step) {
     const T* a = p.a + first * p.a_row;
     const int64_t units = (p.k + kUnit<T> - 1) / kUnit<T>;
+    if constexpr (kUnit<T> == 2)
+      if (turned(p)) {  // pairs side by side, then rows of them
+        const int64_t stride = units * kUnit<T> + 64 / sizeof(T);
+        T* pairs = to + rows * stride;
+        const T* from = a;
+        for (int64_t k = 0; k < units; k++, from += kUnit<T> * p.a_column)
+          interleave(pairs + k * rows * kUnit<T>, from, 2 * k + 1 < p.k ? from + p.a_column : nullptr, rows);
+        transpose<Real<T>>(reinterpret_cast<Real<T>*>(to), stride / kUnit<T>, reinterpret_cast<const char*>(pairs), rows * sizeof(Real<T>), rows,
+                           static_cast<int>(units));
+        return {to, step * stride, 1, stride, false};
+      }
     if (p.a_row == 1 && p.a_column != 1) {
       for (int64_t row = 0; row < rows; row += step) {
         T* tile = to + row * units * kUnit<T>;

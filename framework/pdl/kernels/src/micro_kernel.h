@@ -1,5 +1,6 @@
 // The body of the micro-kernel: see tile.h.
 #pragma once
+#include "matrix_unit.h"
 #include "tile.h"
 
 namespace pdl::PDL_ISA {
@@ -84,6 +85,12 @@ void micro_kernel(const Tile<T>& tile, int columns) {
   asm("" : "+r"(stride), "+r"(stride3));  // two registers: the compiler would make one a row, and spill them
   constexpr int turns = MR * NRV <= 2 ? 4 : MR * NRV <= 4 ? 2 : 1;
   int64_t panel = 0;
+  [[maybe_unused]] int64_t by_tiles = 0;  // units along k that the matrix unit sums
+#if defined(__AVX512BF16__)
+  if constexpr (kMatrixUnit<T, kBytes, MR, kColumns>)
+    if (matrix_unit && columns == NRV * lanes) by_tiles = t.k / kTileUnits * kTileUnits;
+  const Tiles tiles_of(by_tiles != 0, MR);
+#endif
   const auto next = [&]() __attribute__((always_inline)) {
     if (turns == 1 || t.beside == 0) return t.step(MR);
     constexpr int width = NRV * lanes;
@@ -108,12 +115,25 @@ void micro_kernel(const Tile<T>& tile, int columns) {
         for (int i = 0; i < MR; i++) acc[i][j] = start;
       }
     }
-    for (int64_t batch = 0; batch < t.batch; batch++) {
+#if defined(__AVX512BF16__)
+    if constexpr (kMatrixUnit<T, kBytes, MR, kColumns>)
+      if (by_tiles != 0) {
+        alignas(64) float sums[2][MR][NRV * 16];
+        tile_sums<NRV>(&sums[0][0][0], MR, t, by_tiles, panel);
+#pragma GCC unroll 16
+        for (int i = 0; i < MR; i++)
+#pragma GCC unroll 2
+          for (int j = 0; j < NRV; j++) acc[i][j] += *reinterpret_cast<const V*>(&sums[0][i][16 * j]) + *reinterpret_cast<const V*>(&sums[1][i][16 * j]);
+      }
+#endif
+    for (int64_t batch = 0; batch < t.batch && by_tiles < t.k; batch++) {
       const char* a[pointers];
       a[0] = reinterpret_cast<const char*>(t.a[batch]) + t.shift * static_cast<int64_t>(sizeof(T));
+      if constexpr (kMatrixUnit<T, kBytes, MR, kColumns>) a[0] += by_tiles * static_cast<int64_t>(sizeof(R));
 #pragma GCC unroll 4
       for (int p = 1; p < pointers; p++) a[p] = a[p - 1] + kRowsPerPointer * stride;
       const T* b = t.b[batch] + panel;
+      if constexpr (kMatrixUnit<T, kBytes, MR, kColumns>) b += by_tiles * t.b_stride;
       const auto step = [&](auto& sums) __attribute__((always_inline)) {
         typename U::Right bv[NRV];
 #pragma GCC unroll 2
@@ -135,7 +155,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
         for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(R));
         b += t.b_stride;
       };
-      int64_t k = 0;
+      int64_t k = by_tiles;
       if constexpr (turns > 1)
         for (; t.beside != 0 && k + turns <= t.k; k += turns) {
           step(acc);
