@@ -1,5 +1,6 @@
-"""Small nets that write, for tests: a recurrent one and one of attention, both of sources; one without sources; and a
-table of logits, whose best answers can be enumerated."""
+"""Small nets that write, for tests: a recurrent one and one of attention, both of sources; one whose caches begin with
+its sources, and which writes one position ahead; one without sources; and a table of logits, whose best answers can be
+enumerated."""
 
 from __future__ import annotations
 
@@ -81,6 +82,30 @@ class Attention(nn.Decoder):
             if memory:
                 x = x + attend_to_memory(x, *memory[:2], heads=2, mask=memory[2])
         return last_real(self.out(x), counts), tuple(made)
+
+
+class Prefix(nn.Decoder):
+    """Sources int64 [N, L] -> attention to source and answer at once. What follows is told by a position behind the
+    last token, with a vector of its own, which is kept for this step alone."""
+
+    def __init__(self) -> None:
+        self.words, self.kv, self.out = nn.Embedding(V + 1, E), nn.Linear(E, 2 * E), nn.Linear(E, V)
+
+    def kinds(self):
+        return tuple(nn.KeyValues(E, memory=i, lengths=0, ahead=1) for i in (1, 2))
+
+    def encode(self, words):
+        keys, values = pdl.split(self.kv(self.words(words)), E, axis=-1)
+        return pdl.sum((words > 0).astype(int64), axis=1), keys, values
+
+    def step(self, tokens, counts, lengths, state, *memory):
+        wide = pdl.concat([tokens, tokens[:, :1]], axis=1)
+        at = positions(wide, lengths)
+        x = self.words(pdl.where(pdl.equal(at, pdl.expand_dims(lengths + counts, axis=1)), V, wide))
+        k, v = pdl.split(self.kv(x), E, axis=-1)
+        q = pdl.rotary(x, at, heads=2, size=E // 2)
+        y, *kept = pdl.cached_attention(q, k, v, *state, lengths, counts + 1, heads=2)
+        return last_real(self.out(x + y), counts + 1), tuple(kept)
 
 
 def drawn(net: nn.Decoder, seed: int = 0) -> nn.Decoder:

@@ -23,9 +23,9 @@ from pdl.runtime.session import of_bundle
 from pdl.runtime.steps import registry
 from pdl.workflow.exporting import bundle_to_onnx
 
-from .decoders import Attention, Digits, Recurrent, deployment, drawn
+from .decoders import Attention, Digits, Prefix, Recurrent, deployment, drawn
 
-NETS = {"recurrent": Recurrent, "attention": Attention, "prompts": lambda: Attention(sources=False)}
+NETS = {"recurrent": Recurrent, "attention": Attention, "prefix": Prefix, "prompts": lambda: Attention(sources=False)}
 ITEMS = ["3 4 5", "8 8", "9 3 4 5 1 6 7", "10"]
 
 
@@ -135,16 +135,23 @@ CHANGES = {
     "an option is unknown": (lambda p: p["writing"]["options"].update(speed=2), "no option 'speed'"),
     "an option is out of range": (lambda p: p["writing"]["options"].update(beams=10**6), "beams=1000000 must be"),
     "a key is missing": (lambda p: p["writing"].pop("pad"), "expected ends, begin, prompt, pad and options"),
-    "a state is of another width": (lambda p: p["state"].__setitem__(0, WIDER), "expected f32|keys and values are"),
+    "a state is of another width": (lambda p: p["state"].__setitem__(0, WIDER), "expected f32|keys and values"),
     "a state begins with nothing": (lambda p: p["state"].__setitem__(0, NOWHERE), "begins with memory 99|expected"),
+    "caches begin with nothing": (
+        lambda p: p["state"].__setitem__(slice(2), [FIRST] * 2), "there is not|keys and values|expected"
+    ),
+    "caches begin apart": (lambda p: p["state"].__setitem__(slice(2), [FIRST, EMPTY]), "all keys and values|expected"),
+    "too many positions ahead": (lambda p: p["state"].__setitem__(0, AHEAD), "state: .*'ahead': 1000|expected"),
     "a state is left out": (lambda p: p["state"].pop(), "step: .* inputs"),
     "encode is left out": (lambda p: p.update(encode=None, inputs=[]), "inputs|reads"),
     "the outputs are others": (lambda p: p.update(outputs=["tokens"]), "reads the output|outputs"),
     "scores are a state": (lambda p: p["step"]["outputs"].reverse(), "makes the state|its scores"),
     "a state is no output": (lambda p: p["step"]["outputs"].pop(), "outputs"),
-    "tokens are floats": (lambda p: p["step"]["inputs"][0].update(dtype="float32"), "float32|its tokens"),
+    "tokens are floats": (lambda p: p["step"]["inputs"][0].update(dtype="float32"), "float32|f32|its tokens"),
 }
 WIDER = {"key_values": 9, "dtype": "float32"}
+EMPTY = {"key_values": 16, "dtype": "float32"}
+FIRST, AHEAD = EMPTY | {"memory": 99, "lengths": 0, "ahead": 1}, EMPTY | {"ahead": 1000}
 NOWHERE = {"carried": [4], "dtype": "float32", "memory": 99}
 
 

@@ -16,10 +16,10 @@ from pdl.ops.base import Spec
 from pdl.runtime.decoding import Options, Running, search, stream
 from pdl.runtime.decoding.scores import kept, log_probabilities
 
-from .decoders import END, Attention, Recurrent, Table, V, drawn
+from .decoders import END, Attention, Prefix, Recurrent, Table, V, drawn
 
 SOURCES = {"words": Spec((Dim.symbol("n", 3), Dim.symbol("l", 6)), int64)}
-NETS = {"recurrent": Recurrent, "attention": Attention}
+NETS = {"recurrent": Recurrent, "attention": Attention, "prefix": Prefix}
 WORDS = np.random.default_rng(5).integers(1, V, (5, 6))
 WORDS[1, 3:] = WORDS[4, 5:] = 0
 
