@@ -139,7 +139,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
 #pragma GCC unroll 2
         for (int j = 0; j < NRV; j++) {
           bv[j] = typename U::Right(get(reinterpret_cast<const R*>(b), j));
-          if constexpr (MR <= kStreamed) __builtin_prefetch(reinterpret_cast<const char*>(b) + t.ahead + j * kBytes);
+          if (MR <= kStreamed && (kBytes == 64 || j == 0)) __builtin_prefetch(reinterpret_cast<const char*>(b) + t.ahead + j * kBytes);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < MR; i++) {

@@ -58,12 +58,12 @@ void outputs(float* y, int64_t y_row, const float* x, int64_t k, const int32_t* 
     for (int64_t at = g * group; at < end; at += kPer) {
       const int32_t* from = packed + at / kPer * kPanel;
       Word word[kVecs];
-      for (int v = 0; v < kVecs; v++) __builtin_prefetch(reinterpret_cast<const char*>(from + v * kLanes<float>) + kAhead);
+      for (int64_t line = 0; line < kWide * 4; line += 64) __builtin_prefetch(reinterpret_cast<const char*>(from) + kAhead + line);
       for (int v = 0; v < kVecs; v++) word[v] = *reinterpret_cast<const Word*>(from + v * kLanes<float>);
       add_words<BITS, R>(part, word, x + at, k);
     }
     const float* level = levels + g * 2 * kPanel;
-    for (int v = 0; v < 2 * kVecs; v++) __builtin_prefetch(reinterpret_cast<const char*>(level + v * kLanes<float>) + kLevelsAhead);
+    for (int64_t line = 0; line < 2 * kPanel * 4; line += 64) __builtin_prefetch(reinterpret_cast<const char*>(level) + kLevelsAhead + line);
     for (int v = 0; v < kVecs; v++) {
       const Lane scale = load(level + v * kLanes<float>), low = load(level + kPanel + v * kLanes<float>);
       for (int r = 0; r < R; r++) total[r][v] += scale * part[r][v] + low * splat(sums[r * groups + g]);
@@ -77,7 +77,7 @@ void outputs(float* y, int64_t y_row, const float* x, int64_t k, const int32_t* 
 }
 
 // As many rows at a time as registers hold sums of: weights are read and made floats once for all of them.
-constexpr int kRows = kVecs == 4 ? 6 : 4;
+constexpr int kRows = PDL_VECTOR_BYTES == 64 ? 6 : 4;
 template <int BITS>
 constexpr decltype(&outputs<BITS, 1>) kOutputs[6] = {outputs<BITS, 1>, outputs<BITS, 2>, outputs<BITS, 3>,
                                                     outputs<BITS, 4>, outputs<BITS, 5>, outputs<BITS, 6>};
