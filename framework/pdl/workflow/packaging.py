@@ -221,7 +221,7 @@ def _task(bundle: Bundle) -> str:
     """`classification`, of a task class such as pdl_cv.Classification, or of steps that name classes."""
     target = str(bundle.meta["about"].get("task", ""))
     if target:
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", target.rpartition(".")[2]).lower()
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", target.rpartition(".")[2]).lower()
     if "top" in registry.names(bundle.pipeline):
         return "classification"
     raise UsageError("the bundle does not say what its model is for; give it: --task classification")
