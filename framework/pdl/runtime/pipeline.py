@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from pdl.runtime.steps.inputs import Flag, InputStep, PreStep
 from pdl.runtime.steps.outputs import PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.steps.writing import Writes
 from pdl.runtime.strict import check, fault
+
+if TYPE_CHECKING:
+    from pdl.runtime.decoding.options import Options
 
 MAX_STEPS = 32
 Kind = TypeVar("Kind", bound=PostStep)
@@ -226,6 +229,13 @@ class Pipeline:
         }
         return made
 
+    def written_by(self, options: Options) -> Pipeline:
+        """The same pipeline where a search has these options: texts that end answers are cut off by the step that makes
+        text of tokens."""
+        made = copy(self)
+        made.post = {name: [_told(step, options) for step in steps] for name, steps in self.post.items()}
+        return made
+
     def above(self, score: float) -> Pipeline:
         """The same pipeline without answers below a score; UsageError where no step leaves answers out."""
         made = copy(self)
@@ -378,3 +388,11 @@ def describe(steps: Sequence[Mapping[str, Any]]) -> str:
 
 def _short(value: Any) -> str:
     return f"[{', '.join(map(_short, value))}]" if isinstance(value, list | tuple) else f"{value}"
+
+
+def _told(step: PostStep, options: Options) -> PostStep:
+    if not isinstance(step, Writes):
+        return step
+    made = copy(step)
+    made.options = options
+    return made

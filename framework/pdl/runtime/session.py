@@ -133,8 +133,9 @@ class Session:
         `pdl.runtime.decoding.Options`). UsageError for other models."""
         if self.writing is None:
             raise UsageError(f"{self.name} does not write token by token, so it has no options of decoding")
-        made = copy(self)
-        made.engine = self.engine.with_options((options or self.writing.options).but(**values))  # type: ignore[attr-defined]
+        made, found = copy(self), (options or self.writing.options).but(**values)
+        made.engine = self.engine.with_options(found)  # type: ignore[attr-defined]
+        made.pipeline = None if self.pipeline is None else self.pipeline.written_by(found)
         return made
 
     def stream(self, item: Any) -> Iterator[str]:
@@ -317,6 +318,8 @@ def _of_decoder(
         return Programs(encode, step, kinds, memory=MEMORY if memory is None else memory, **choosing)
 
     pipeline, inputs = options["pipeline"], bundle.program["inputs"]
+    if pipeline is not None:
+        pipeline = options["pipeline"] = pipeline.written_by(writing.options)
     last = None if pipeline is None else pipeline.writes
     made = Writer(_prepared(engine, "", **options), writing, inputs, None if last is None else last.text)
     known = {v.name: Port(v.name or "", v.spec.shape, v.spec.dtype) for v in ([] if encode is None else encode.inputs)}

@@ -56,6 +56,9 @@ def test_a_bundle_writes_the_words_of_its_model(written) -> None:
         alone = [session.with_options(**options)(item) for item in ITEMS]
         assert [a["text"] for a in alone] == [a["text"] for a in ours]
         np.testing.assert_allclose([a["score"] for a in alone], [a["score"] for a in theirs], atol=1e-3)
+    whole = session(ITEMS[0])["text"]
+    stopped = session.with_options(stop=(whole[3],))(ITEMS[0])
+    assert stopped["text"] == whole[: whole.index(whole[3])]
     assert "decoding" in info(path)
     assert str(session)
 
