@@ -124,6 +124,10 @@ def paper(folder: Path) -> np.ndarray:
     return page
 
 
+def question(_: Path) -> str:
+    return "Where is the station?"
+
+
 def sentence(folder: Path) -> Any:
     """A few words."""
     return "a man plays the guitar"
@@ -183,6 +187,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
     "nlp/clinc150": (order, label, "translate"),
     "nlp/lac": (love, words, ["我/r", "爱/v", "北京/LOC", "天安门/LOC"]),
     "nlp/ud_ewt": (sentence, speech, ["DET", "NOUN", "VERB", "DET", "NOUN"]),
+    "nlp/tatoeba_en_zh": (question, lambda answer: answer["text"][:5], "車站在哪裡"),
     "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_small": (line, text, "TEXT3457"),
@@ -191,7 +196,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
 BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
     "detection": stop_sign, "instance_segmentation": cells, "text_classification": order,
-    "embedding": sentence, "tagging": sentence, "masked_language_model": sentence,
+    "embedding": sentence, "tagging": sentence, "masked_language_model": sentence, "seq2seq": question,
 }  # fmt: skip
 
 
