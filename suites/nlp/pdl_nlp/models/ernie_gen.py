@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -29,9 +29,9 @@ class ERNIEGen(Seq2SeqModel, BERT):  # type: ignore[misc]  # its inputs are thos
     """One encoder reads a text and writes another: tokens that are read see each other, those that are written see them
     and what stands before, as UniLM has it (Dong et al., arXiv 1905.03197). What follows is not told by the state of
     the last token but by that of a symbol [ATTN] in the next one's place, which sees all tokens so far and itself, in
-    training and in writing (word-by-word infilling, sections 3.2 and 3.4 of the paper): so that an error in the last
+    training and in writing (word-by-word infilling generation): so that an error in the last
     token counts less. Where training replaces some of the tokens that are given (`pdl_nlp.Seq2Seq(noise=)`), this is
-    the paper's noise-aware generation (3.3); its flow of spans, of which all tokens are predicted at once, is for
+    the paper's noise-aware generation; its flow of spans, of which all tokens are predicted at once, is for
     pretraining and left out.
 
     Scores are those of a masked word: h = norm(gelu(W x + c)), scores = E h + b. So a pretrained encoder with [MASK]
@@ -40,8 +40,6 @@ class ERNIEGen(Seq2SeqModel, BERT):  # type: ignore[misc]  # its inputs are thos
     attn     number of the token [ATTN]; by default that of the tokenizer's [MASK]
     options  those of `BERT`; of `max_length` positions a text and what is written for it have half each
     """
-
-    head: ClassVar[tuple[str, ...]] = BERT.head
 
     def __init__(
         self, vocab_size: Width | None = None, *, attn: Annotated[int, Range(0)] | None = None, **options: Inherited
@@ -85,7 +83,7 @@ class ERNIEGen(Seq2SeqModel, BERT):  # type: ignore[misc]  # its inputs are thos
         stands = np.concatenate([np.full(read, -1), steps, np.full(written, written)])
         sees = stands <= np.concatenate([np.full(read, -1), steps, steps])[:, None]
         np.fill_diagonal(sees, True)
-        real = pdl.concat([there, pdl.greater_equal(pdl.concat([given * 0, given * 0], axis=1), 0)], axis=1)
+        real = pdl.concat([there, *[pdl.equal(given, given)] * 2], axis=1)  # what stands behind is told by the labels
         mask = pdl.logical_and(pdl.expand_dims(real, axis=(1, 2)), pdl.tensor(sees))
 
         def attend(of: nn.MultiHeadAttention, three: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ class Translations(ByLength):
 class Noise(Transform):
     """Each token of "given" int64 [N, T], but those before which nothing stands and the special ones, is replaced with
     probability `share` by one of `ordinary` int64 [V], drawn evenly: noise-aware generation (Xiao et al., arXiv
-    2001.11314, section 3.3), which prepares a net for what it wrote wrong itself. What is to be written stays right.
+    2001.11314), which prepares a net for what it wrote wrong itself. What is to be written stays right.
     """
 
     share: float
