@@ -22,7 +22,7 @@ from pdl.ops.conv import Conv
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
 from pdl.ops.nbits import LinearNBits
-from pdl.ops.packed import ExpandDepthwise, PackedConv, PackedLinear, aligned, pack_into, packed_size
+from pdl.ops.packed import LINE, ExpandDepthwise, PackedConv, PackedLinear, aligned, pack_into, packed_size
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.costs import PLAIN, Product, estimates, forms
 from pdl.program.passes.log import log, wanted
@@ -32,7 +32,7 @@ from pdl.program.passes.tuning import time_products, timed
 from pdl.threads import together
 
 #: bytes of memory from which small packed weights are cut, at whole cache lines
-BLOCK, LINE = 8 << 20, 64
+BLOCK = 8 << 20
 Key: TypeAlias = "tuple[Any, ...]"
 
 
