@@ -40,7 +40,7 @@ def pack_into(form: str, made: Array, w: Array) -> None:
     kernels.pack(form, made, np.ascontiguousarray(w).reshape(deep(w.shape)))
 
 
-#: bytes of a cache line, and of a huge page
+#: bytes of a cache line, and of a huge page, which takes one walk through page tables where small ones take 512
 LINE, HUGE = 64, 2 << 20
 
 

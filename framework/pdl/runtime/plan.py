@@ -21,6 +21,7 @@ from pdl.errors import MemoryLimitError, ShapeError
 from pdl.kernels.copies import copy
 from pdl.kernels.memory import empty
 from pdl.limits import uncollected
+from pdl.ops.packed import HUGE
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program
 from pdl.program.memory import plan_memory
@@ -37,8 +38,6 @@ Timer: TypeAlias = "Callable[[Node, float, float], None]"
 MEMORY = 256 << 20
 #: bytes below which a plan's block comes from pdl's allocator: less than a page a piece would be waste
 SMALL = 16 << 10
-#: bytes of a huge page, which takes one walk through page tables where small ones take 512
-HUGE = 2 << 20
 #: bytes above which an output comes from the system and goes back to it
 LARGE = 4 << 20
 
