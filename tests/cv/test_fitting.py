@@ -10,7 +10,8 @@ import pytest
 
 import pdl_cv
 from pdl.errors import ConfigError, DataError
-from pdl_cv.fitting import agreed, answer
+from pdl.train.images import answer
+from pdl_cv.fitting import agreed
 
 RECIPE: Any = SimpleNamespace(model=SimpleNamespace(target="pdl_cv.LeNet"))
 

@@ -85,7 +85,7 @@ def test_impossible_depth() -> None:
     ("value", "expected"), [(32 * 0.35, 16), (32 * 1.4, 48), (3.0, 8), (96 // 4, 24), (672 // 4, 168)]
 )
 def test_divisible(value: float, expected: int) -> None:
-    from pdl_cv.models.blocks import divisible
+    from pdl.nn.blocks import divisible
 
     assert divisible(value) == expected
 

@@ -8,8 +8,8 @@ from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Card
+from pdl.train.images import ImageDeployer
 from pdl_cv.classification.views import with_views
-from pdl_cv.deploy import ImageDeployer
 
 if TYPE_CHECKING:
     from pdl_cv.classification.task import Classification

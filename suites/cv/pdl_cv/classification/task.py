@@ -12,6 +12,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
+from pdl.train.images import answer, first_images
 from pdl.train.metrics import Mistakes, class_metrics
 from pdl_cv.classification.baselines import baselines
 from pdl_cv.classification.deploy import ClassificationDeployer
@@ -19,7 +20,7 @@ from pdl_cv.classification.preview import ClassificationPreviewer
 from pdl_cv.classification.report import ClassificationReporter
 from pdl_cv.classification.views import View, check_views, with_views
 from pdl_cv.data.folder import split_folder
-from pdl_cv.fitting import agreed, answer, first_images
+from pdl_cv.fitting import agreed
 from pdl_cv.models.blocks import Auxiliary
 
 

@@ -10,7 +10,7 @@ from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Card
-from pdl_cv.deploy import ImageDeployer
+from pdl.train.images import ImageDeployer
 
 if TYPE_CHECKING:
     from pdl_cv.detection.task import Detection

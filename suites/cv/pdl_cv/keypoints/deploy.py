@@ -10,8 +10,8 @@ from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Card
+from pdl.train.images import ImageDeployer
 from pdl.train.task import first_samples
-from pdl_cv.deploy import ImageDeployer
 
 if TYPE_CHECKING:
     from pdl_cv.keypoints.task import Keypoints

@@ -14,7 +14,8 @@ import pdl
 from pdl import nn
 from pdl.dtype import Array
 from pdl.hints import Range
-from pdl_cv.models.blocks import NamedConvNorm, chain, from_paddle, substituted, take_pretrained
+from pdl.nn.blocks import NamedConvNorm, chain
+from pdl_cv.models.blocks import from_paddle, substituted, take_pretrained
 from pdl_cv.models.detector import Selection
 from pdl_cv.models.ssd import SSD, Predictions
 

@@ -17,8 +17,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import pdl
 from pdl import nn
 from pdl.hints import Range
+from pdl.nn.blocks import require_size
 from pdl.nn.fused import Raw, conv_norm, finish
-from pdl_cv.models.blocks import require_size, take_pretrained
+from pdl_cv.models.blocks import take_pretrained
 
 Width = Annotated[int, Range(1)]
 

@@ -12,8 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 import pdl
 from pdl import nn
 from pdl.hints import Range
+from pdl.nn.blocks import FUSED, ConvNorm, SqueezeExcite, chain, divisible, initialise
 from pdl.nn.fused import Raw, conv_norm
-from pdl_cv.models.blocks import FUSED, ConvNorm, SqueezeExcite, chain, divisible, initialise, take_pretrained
+from pdl_cv.models.blocks import take_pretrained
 
 Width = Annotated[int, Range(1)]
 Size = Literal["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "lite0", "lite1", "lite2", "lite3", "lite4"]

@@ -16,7 +16,8 @@ from pdl import nn
 from pdl.dtype import Array
 from pdl.errors import ConfigError
 from pdl.hints import Range
-from pdl_cv.models.blocks import Chain, ConvNorm, initialise, substituted, take_pretrained
+from pdl.nn.blocks import Chain, ConvNorm, initialise
+from pdl_cv.models.blocks import substituted, take_pretrained
 from pdl_cv.models.detector import Backbone, Detector, Selection, Share, Targets, clipped
 from pdl_cv.models.pyramids import FeaturePyramid, multiscale_roi_align, rows_at
 from pdl_cv.models.resnet import ResNet

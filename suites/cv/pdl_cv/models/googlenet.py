@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import Auxiliary, Chain, NamedConvNorm, flatten_as_torch, require_size, take_pretrained
+from pdl.nn.blocks import Chain, NamedConvNorm, require_size
+from pdl_cv.models.blocks import Auxiliary, flatten_as_torch, take_pretrained
 
 Width = Annotated[int, Range(1)]
 EPS = 1e-3

@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import Chain, NamedConvNorm, require_size, take_pretrained
+from pdl.nn.blocks import Chain, NamedConvNorm, require_size
+from pdl_cv.models.blocks import take_pretrained
 
 Width = Annotated[int, Range(1)]
 

@@ -14,7 +14,8 @@ import pdl
 from pdl import nn
 from pdl.errors import ShapeError
 from pdl.hints import Range
-from pdl_cv.models.blocks import Chain, NamedConvNorm, take_pretrained
+from pdl.nn.blocks import Chain, NamedConvNorm
+from pdl_cv.models.blocks import take_pretrained
 from pdl_cv.models.shufflenet_v2 import Layers
 
 Width = Annotated[int, Range(1)]

@@ -13,8 +13,9 @@ import pdl
 from pdl import nn
 from pdl.errors import DataError
 from pdl.hints import Inherited
+from pdl.nn.blocks import Chain, ConvNorm, initialise
 from pdl_cv.models import faster_rcnn
-from pdl_cv.models.blocks import Chain, ConvNorm, initialise, take_pretrained
+from pdl_cv.models.blocks import take_pretrained
 from pdl_cv.models.detector import Detections, Targets
 from pdl_cv.models.faster_rcnn import OBJECTS, FasterRCNN, Predictions, Width
 from pdl_cv.models.pyramids import image_numbers

@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import ConvNorm, chain, initialise, take_pretrained
+from pdl.nn.blocks import ConvNorm, chain, initialise
+from pdl_cv.models.blocks import take_pretrained
 
 Width = Annotated[int, Range(1)]
 

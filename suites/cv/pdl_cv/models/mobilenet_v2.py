@@ -10,8 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import pdl
 from pdl import nn
 from pdl.hints import Range
+from pdl.nn.blocks import ConvNorm, divisible, initialise
 from pdl.nn.fused import Raw, conv_norm, finish
-from pdl_cv.models.blocks import ConvNorm, divisible, initialise, take_pretrained
+from pdl_cv.models.blocks import take_pretrained
 
 Width = Annotated[int, Range(1)]
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import ConvNorm, SqueezeExcite, chain, divisible, initialise, take_pretrained
+from pdl.nn.blocks import ConvNorm, SqueezeExcite, chain, divisible, initialise
+from pdl_cv.models.blocks import take_pretrained
 
 Width = Annotated[int, Range(1)]
 

@@ -12,8 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import pdl
 from pdl import nn
 from pdl.hints import Range
+from pdl.nn.blocks import ConvNorm, NamedConvNorm, chain
 from pdl.nn.fused import Raw, conv_norm, finish
-from pdl_cv.models.blocks import ConvNorm, NamedConvNorm, chain, from_paddle, substituted, take_pretrained
+from pdl_cv.models.blocks import from_paddle, substituted, take_pretrained
 from pdl_cv.models.detector import Backbone, Selection
 from pdl_cv.models.distances import DistanceDetector, Distances, Predictions
 from pdl_cv.models.points import flat, points_of, prior_bias

@@ -11,8 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import pdl
 from pdl import nn
 from pdl.hints import Range
+from pdl.nn.blocks import NamedConvNorm
 from pdl.nn.fused import finish
-from pdl_cv.models.blocks import NamedConvNorm, from_paddle, maxima, merged, substituted, take_pretrained
+from pdl_cv.models.blocks import from_paddle, maxima, merged, substituted, take_pretrained
 from pdl_cv.models.detector import Backbone, Selection
 from pdl_cv.models.distances import DistanceDetector, Distances, Predictions
 from pdl_cv.models.points import flat, points_of, prior_bias

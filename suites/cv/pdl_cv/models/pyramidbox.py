@@ -16,8 +16,9 @@ import numpy as np
 import pdl
 from pdl import nn
 from pdl.hints import Range
+from pdl.nn.blocks import Chain, ConvNorm, chain
 from pdl_cv.models.blazeface import squares
-from pdl_cv.models.blocks import Chain, ConvNorm, chain, take_pretrained
+from pdl_cv.models.blocks import take_pretrained
 from pdl_cv.models.detector import Backbone, Detections, Selection, Targets, clipped, without_classifier
 from pdl_cv.models.ssd import NORM, SSD, Predictions, multibox_losses, unit_length, xavier
 from pdl_cv.models.vgg import VGG

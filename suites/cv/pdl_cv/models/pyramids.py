@@ -8,8 +8,8 @@ from typing import Any
 
 import pdl
 from pdl import nn
+from pdl.nn.blocks import ConvNorm
 from pdl.nn.module import evaluating
-from pdl_cv.models.blocks import ConvNorm
 from pdl_cv.models.detector import LOOKED_AT, without_classifier
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import initialise, merged, take_pretrained
+from pdl.nn.blocks import initialise
+from pdl_cv.models.blocks import merged, take_pretrained
 
 Width = Annotated[int, Range(1)]
 Size = Literal["a0", "a1", "a2", "b0", "b1", "b2", "b3", "b1g4", "b2g4", "b3g4"]

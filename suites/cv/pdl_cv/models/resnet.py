@@ -16,7 +16,8 @@ import pdl
 from pdl import nn
 from pdl.errors import UsageError
 from pdl.hints import Range
-from pdl_cv.models.blocks import SqueezeExcite, divisible, take_pretrained
+from pdl.nn.blocks import SqueezeExcite, divisible
+from pdl_cv.models.blocks import take_pretrained
 
 Width = Annotated[int, Range(1)]
 

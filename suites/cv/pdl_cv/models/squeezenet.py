@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import require_size, take_pretrained
+from pdl.nn.blocks import require_size
+from pdl_cv.models.blocks import take_pretrained
 
 Width = Annotated[int, Range(1)]
 

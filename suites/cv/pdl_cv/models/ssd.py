@@ -14,8 +14,9 @@ from pdl import nn
 from pdl.dtype import Array
 from pdl.errors import ConfigError
 from pdl.hints import Range
+from pdl.nn.blocks import Chain, ConvNorm, chain
 from pdl.nn.module import evaluating
-from pdl_cv.models.blocks import Chain, ConvNorm, chain, substituted, take_pretrained
+from pdl_cv.models.blocks import substituted, take_pretrained
 from pdl_cv.models.detector import LOOKED_AT, Backbone, Detector, Selection, Targets, clipped, without_classifier
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3

@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pdl
 from pdl import nn
 from pdl.hints import Range
-from pdl_cv.models.blocks import flatten_as_torch, initialise, require_size, take_pretrained
+from pdl.nn.blocks import initialise, require_size
+from pdl_cv.models.blocks import flatten_as_torch, take_pretrained
 
 Width = Annotated[int, Range(1)]
 

@@ -11,8 +11,9 @@ import pdl
 from pdl import nn
 from pdl.dtype import Array
 from pdl.hints import Range
+from pdl.nn.blocks import NamedConvNorm, chain
 from pdl.nn.fused import Raw, finish
-from pdl_cv.models.blocks import NamedConvNorm, chain, maxima, substituted, take_pretrained
+from pdl_cv.models.blocks import maxima, substituted, take_pretrained
 from pdl_cv.models.detector import Backbone, Detector, Selection, Targets
 from pdl_cv.models.points import Points, flat, points_of, prior_bias
 from pdl_cv.ops import class_targets, simota_assign, take_assigned

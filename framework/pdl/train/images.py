@@ -1,9 +1,9 @@
-"""What deployers of nets that take images share: preparation, samples, cards and an example."""
+"""What tasks whose nets take images share: whether a net fits the images, and a deployer that prepares them."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,13 +14,17 @@ from pdl.data import Dataset
 from pdl.data.image import Mode, change_mode
 from pdl.data.pipeline import deployed_steps, prepares
 from pdl.dims import Dim
-from pdl.dtype import as_dtype
+from pdl.dtype import Array, as_dtype
+from pdl.errors import ConfigError, ShapeError
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
+from pdl.nn.module import evaluating
 from pdl.ops.base import Spec
 from pdl.report import Card, png
-from pdl.train import Deployer
-from pdl.train.task import first_samples
+from pdl.tensor import as_tensor
+from pdl.train.parts import Deployer
+from pdl.train.recipe import Recipe
+from pdl.train.task import Task, first_samples
 
 NOISE = ((96, 128), (240, 200), (133, 47), (256, 256))  # heights and widths
 
@@ -104,3 +108,34 @@ class ImageDeployer(Deployer):
 
 def _count(model: Module) -> int:
     return sum(p.size for p in model.parameters())
+
+
+def first_images(task: Task, datasets: Mapping[str, Any], recipe: Recipe) -> Iterator[tuple[Array, str]]:
+    """Of each split an image as the model is given it, [1, H, W, C], and where it comes from. A task that has a `mode`
+    and does not know it yet learns it from the image. ConfigError for images that are no floats."""
+    for split, dataset in datasets.items():
+        first, training = first_samples(dataset, 1), split == "train"
+        loader: Any = task.loader(first, recipe, training=training, seed=0)
+        loader.workers, loader.drop_last = 0, False
+        batch = next(iter(loader), None)
+        if batch is None:  # an unreadable first image, with on_error=skip
+            continue
+        if getattr(task, "mode", "rgb") is None:
+            task.mode = "gray" if first[0]["image"].shape[-1] == 1 else "rgb"  # type: ignore[attr-defined]
+        images, source = batch["image"], f"data.{split} after data.transforms.{'train' if training else 'eval'}"
+        if images.dtype.kind != "f":
+            raise ConfigError(
+                f"{source} gives {images.dtype} images; add pdl.data.transforms.Normalize or ToFloat to the list"
+            )
+        yield images, source
+
+
+def answer(model: Module, images: Array, source: str, recipe: Recipe) -> Any:
+    """What a model makes of images [N, H, W, C], in evaluation mode. ConfigError where it does not take them."""
+    try:
+        with evaluating(model):
+            return model(as_tensor(images))
+    except ShapeError as error:
+        raise ConfigError(
+            f"model: {recipe.model.target} does not take the images of {source}, shape {images.shape[1:]}: {error}"
+        ) from error
