@@ -57,12 +57,13 @@ QUICK = {
     "pdl_quantum.VQSD": ("quantum/vqsd",),
     "pdl_rec.ClickThrough": ("rec/adult_mmoe", "rec/synthetic_deepfm"),
     "pdl_rec.Matching": ("rec/ml100k_bpr",),
+    "pdl_ocr.TextRecognition": ("ocr/icdar2015_words",),
     "pdl_rec.NextItem": ("rec/ml100k_gru4rec", "rec/ml100k_sasrec"),
 }
 #: recipe -> a package of an extra that it needs
 NEEDS = {"quantum/water_vqe": "pyscf"}
-#: click files of the reader's own have no form that something could stand in for
-WITHOUT_STAND_IN = {"rec/ml100k_deepfm", "rec/ml100k_lr"}
+#: click files of the reader's own have no form that something could stand in for, nor have the reader's own fonts
+WITHOUT_STAND_IN = {"ocr/synthetic_words", "rec/ml100k_deepfm", "rec/ml100k_lr"}
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -34,14 +34,15 @@ class ConvNorm(Sequential):
         self,
         in_channels: int,
         channels: int,
-        kernel: int = 3,
+        kernel: int | tuple[int, int] = 3,
         *,
-        stride: int = 1,
+        stride: int | tuple[int, int] = 1,
         groups: int = 1,
         activation: type[Module] | None = ReLU,
         **norm: Any,
     ) -> None:
-        conv = Conv2d(in_channels, channels, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False)
+        half = kernel // 2 if isinstance(kernel, int) else (kernel[0] // 2, kernel[1] // 2)
+        conv = Conv2d(in_channels, channels, kernel, stride=stride, padding=half, groups=groups, bias=False)
         super().__init__(conv, BatchNorm2d(channels, **norm), *([activation()] if activation is not None else []))
 
     def raw(self, x: Tensor | Raw) -> Raw:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -44,12 +44,12 @@ class ImageDeployer(Deployer):
         outputs: tuple[str, ...],
         post: Mapping[str, list[dict[str, Any]]],
         labels: list[str],
-        any_size: bool = False,
+        any_size: bool | Literal["width"] = False,
         **about: Any,
     ) -> Deployment:
         """The deployment of `module`, a function around `model` that takes one input, "image".
 
-        any_size   whether heights and widths may change; else they are those that the transforms give
+        any_size   whether heights and widths may change, or widths alone; else they are those that the transforms give
         about      further plain facts for people
         """
         transforms = self.recipe.data.transforms(training=False)
@@ -59,7 +59,9 @@ class ImageDeployer(Deployer):
         first = prepare(samples[0])["image"]
         height, width = first.shape[:2]
         if any_size:
-            height, width = Dim.symbol("h", height), Dim.symbol("w", width)
+            width = Dim.symbol("w", width)
+        if any_size is True:
+            height = Dim.symbol("h", height)
         return Deployment(
             module=module,
             net=model,

@@ -9,7 +9,7 @@ from pdl.data.pipeline import Compose, Transform
 from pdl.data.transforms.augment import RandAugment, RandomApply, RandomChoice, TrivialAugmentWide, UntilEpoch
 from pdl.data.transforms.boxes import DataAnchorSampling, RandomIoUCrop, RandomZoomOut, SanitizeBoundingBoxes
 from pdl.data.transforms.colour import ColorJitter, GaussianBlur, Grayscale, RandomGrayscale
-from pdl.data.transforms.crop import CenterCrop, Pad, RandomCrop, RandomHorizontalFlip, RandomVerticalFlip
+from pdl.data.transforms.crop import CenterCrop, Pad, PadTo, RandomCrop, RandomHorizontalFlip, RandomVerticalFlip
 from pdl.data.transforms.erase import RandomErasing
 from pdl.data.transforms.geometry import (
     Letterbox,
@@ -19,6 +19,7 @@ from pdl.data.transforms.geometry import (
     RandomRotation,
     RandomShortestSize,
     Resize,
+    ResizeHeight,
     ResizeShort,
 )
 from pdl.data.transforms.join import CopyPaste, MixUpDetection, Mosaic
@@ -27,9 +28,9 @@ from pdl.data.transforms.numeric import Normalize, ToFloat
 
 __all__ = [
     "BatchRandomResize", "CenterCrop", "ColorJitter", "Compose", "CopyPaste", "CutMix", "DataAnchorSampling",
-    "GaussianBlur", "Grayscale", "Letterbox", "MixUp", "MixUpDetection", "Mosaic", "Normalize", "Pad", "RandAugment",
-    "RandomAffine", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale",
+    "GaussianBlur", "Grayscale", "Letterbox", "MixUp", "MixUpDetection", "Mosaic", "Normalize", "Pad", "PadTo",
+    "RandAugment", "RandomAffine", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale",
     "RandomHorizontalFlip", "RandomIoUCrop", "RandomPerspective", "RandomResizedCrop", "RandomRotation",
-    "RandomShortestSize", "RandomVerticalFlip", "RandomZoomOut", "Resize", "ResizeShort", "SanitizeBoundingBoxes",
-    "ToFloat", "Transform", "TrivialAugmentWide", "UntilEpoch",
+    "RandomShortestSize", "RandomVerticalFlip", "RandomZoomOut", "Resize", "ResizeHeight", "ResizeShort",
+    "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide", "UntilEpoch",
 ]

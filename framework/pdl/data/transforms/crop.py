@@ -47,6 +47,45 @@ class Pad(Geometric, ImageBatchTransform):
 
 
 @dataclass(frozen=True)
+class PadTo(Geometric, ImageBatchTransform):
+    """Fill up with `fill` on the right and below to `size`, an int or (height, width), and from there to the next
+    multiples of `multiple`; a larger image to the next multiples. After `Normalize`, `fill` is on its scale: 0 is the
+    mean.
+    """
+
+    size: int | Sequence[int]
+    multiple: int | Sequence[int] = 1
+    fill: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._set(
+            size=size_pair("PadTo", "size", self.size),
+            multiple=size_pair("PadTo", "multiple", self.multiple),
+            fill=float(number("PadTo", "fill", self.fill, -255, 255)),
+        )
+
+    def deployed(self) -> list[dict[str, Any]]:
+        size, multiple = list(two(self.size)), list(two(self.multiple))
+        return [{"step": "pad_to", "size": size, "multiple": multiple, "fill": self.fill}]
+
+    def padded(self, height: int, width: int) -> tuple[int, int]:
+        """(height, width) of an image afterwards."""
+        least, multiple = two(self.size), two(self.multiple)
+        return (
+            -(-max(least[0], height) // multiple[0]) * multiple[0],
+            -(-max(least[1], width) // multiple[1]) * multiple[1],
+        )
+
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        height, width = self.padded(shape[0], shape[1])
+        return Padded((0, 0, width - shape[1], height - shape[0]), (self.fill,))
+
+    def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
+        height, width = self.padded(*images.shape[1:3])
+        return pad_images(images, (0, 0, width - images.shape[2], height - images.shape[1]), (self.fill,), "constant")
+
+
+@dataclass(frozen=True)
 class CenterCrop(Geometric, ImageBatchTransform):
     """The middle `size` pixels, an int or (height, width), at (H - h) // 2; smaller images are padded first."""
 

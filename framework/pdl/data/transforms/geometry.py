@@ -104,6 +104,34 @@ class ResizeShort(Geometric, ImageBatchTransform):
 
 
 @dataclass(frozen=True)
+class ResizeHeight(Geometric, ImageBatchTransform):
+    """Scale to `height` pixels, the proportions kept as long as the width is at most `width`: lines of text."""
+
+    height: Annotated[int, Range(1)]
+    width: Annotated[int, Range(1)]
+    interpolation: Interpolation = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("height", "width"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ConfigError(f"ResizeHeight: {name}={getattr(self, name)!r} must be an integer of at least 1")
+        choice("ResizeHeight", "interpolation", self.interpolation, _RESIZES)
+
+    def deployed(self) -> list[dict[str, Any]]:
+        return [{"step": "resize_height", "height": self.height, "width": self.width, "method": deployable(self)}]
+
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        """(height, width) of an image afterwards."""
+        return self.height, min(self.width, max(1, math.ceil(self.height * width / height)))
+
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        return Scaled(self.size(shape[0], shape[1]), self.interpolation)
+
+    def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
+        return resize_all(images, self.size(images.shape[1], images.shape[2]), self.interpolation)
+
+
+@dataclass(frozen=True)
 class RandomShortestSize(Geometric):
     """Scale so that the shorter side is one of `min_size` pixels, drawn uniformly, but the longer side at most
     `max_size`; the proportions stay.

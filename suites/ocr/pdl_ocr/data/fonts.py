@@ -1,0 +1,116 @@
+"""Fonts by file: which characters they have, and texts drawn with them."""
+
+from __future__ import annotations
+
+import glob
+import importlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pdl.errors import DataError, UsageError
+from pdl_ocr.scripts import is_right_to_left
+
+ENDINGS = (".ttf", ".otf", ".ttc")
+OPENED = 4096  # fonts of a size that stay open
+MEASURED = 32  # the size at which characters are measured
+BASIC, RAQM = 0, 1  # Pillow's engines of layout
+
+
+def _library(name: str, what: str) -> Any:
+    """A library that draws texts, or an error that says how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(f"synthetic text: {what} needs {name.split('.')[0]}; install pdl-ocr[train]") from error
+
+
+def font_files(fonts: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The font files of folders (at any depth), patterns and paths, sorted by name; DataError where there are none."""
+    found: set[Path] = set()
+    for each in [fonts] if isinstance(fonts, str | Path) else fonts:
+        path = Path(each).expanduser()
+        if path.is_dir():
+            found.update(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS)
+        else:
+            found.update(Path(p) for p in glob.glob(str(path)) if Path(p).suffix.lower() in ENDINGS)
+    if not found:
+        raise DataError(f"fonts={str(fonts)!r:.200}: no font files ({', '.join(ENDINGS)}) are there")
+    return sorted(found, key=lambda p: (p.name, str(p)))
+
+
+@lru_cache(maxsize=1024)
+def coverage(path: Path) -> frozenset[str]:
+    """The characters that a font has glyphs for; DataError for a file that is no font."""
+    library = _library("fontTools.ttLib", "to know which characters a font has")
+    try:
+        with library.TTFont(path, fontNumber=0, lazy=True) as font:
+            font.setGlyphOrder([f"glyph{i}" for i in range(font["maxp"].numGlyphs)])  # real names would be read first
+            return frozenset(map(chr, font.getBestCmap() or ()))
+    except Exception as error:
+        raise DataError(f"{path}: cannot be read as a font: {error}") from error
+
+
+def covering(files: Sequence[Path], characters: str) -> list[Path]:
+    """The fonts that have all the characters, white space aside; DataError where none has."""
+    wanted = {c for c in characters if not c.isspace()}
+    found = [path for path in files if wanted <= coverage(path)]
+    if not found:
+        best = max(files, key=lambda path: len(wanted & coverage(path)))
+        missing = sorted(wanted - coverage(best))
+        raise DataError(
+            f"none of {len(files)} fonts has all {len(wanted)} characters; {best.name} has the most and lacks "
+            f"{''.join(missing[:40])!r}{' and others' if len(missing) > 40 else ''} ({len(missing)}): give other "
+            "fonts, or fewer characters"
+        )
+    return found
+
+
+@lru_cache(maxsize=OPENED)
+def opened(path: Path, size: int, shaped: bool) -> Any:
+    """A Pillow font. Scripts whose letters join or change places are shaped by Raqm (HarfBuzz, FriBiDi)."""
+    fonts = _library("PIL.ImageFont", "drawing")
+    if shaped and not _library("PIL.features", "drawing").check("raqm"):
+        raise UsageError(
+            "synthetic text: this script needs shaping, and this Pillow cannot do it (PIL.features.check('raqm')); "
+            "install FriBiDi (apt install libfribidi0)"
+        )
+    return fonts.truetype(str(path), size, layout_engine=RAQM if shaped else BASIC)
+
+
+def extent(font: Any, text: str) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of a text's ink, in pixels from the pen."""
+    left, top, right, bottom = font.getbbox(text, **_direction(font, text))
+    return int(left), int(top), max(int(right), int(left) + 1), max(int(bottom), int(top) + 1)
+
+
+def estimated(path: Path, size: int, text: str) -> tuple[float, float]:
+    """About the width and height of a text's ink in a font that needs no shaping: from its characters, each measured
+    once, kerning left aside."""
+    boxes = [_measured(path, c) for c in text]
+    width, height = sum(box[0] for box in boxes), max(box[2] for box in boxes) - min(box[1] for box in boxes)
+    return max(1.0, width * size / MEASURED), max(1.0, height * size / MEASURED)
+
+
+@lru_cache(maxsize=1 << 18)
+def _measured(path: Path, character: str) -> tuple[float, int, int]:
+    """The advance of a character, and top and bottom of its ink."""
+    font = opened(path, MEASURED, False)
+    _, top, _, bottom = extent(font, character)
+    return float(font.getlength(character)), top, bottom
+
+
+def ink(font: Any, text: str) -> np.ndarray:
+    """uint8 [h, w]: how much of each pixel a text covers, cut to its extent."""
+    image, draw = _library("PIL.Image", "drawing"), _library("PIL.ImageDraw", "drawing")
+    left, top, right, bottom = extent(font, text)
+    canvas = image.new("L", (right - left, bottom - top))
+    draw.Draw(canvas).text((-left, -top), text, fill=255, font=font, **_direction(font, text))
+    return np.asarray(canvas)
+
+
+def _direction(font: Any, text: str) -> dict[str, str]:
+    return {"direction": "rtl" if is_right_to_left(text) else "ltr"} if font.layout_engine == RAQM else {}

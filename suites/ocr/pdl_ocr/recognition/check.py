@@ -1,0 +1,161 @@
+"""Look lines of text over before training: characters that cannot be read, texts that do not fit their images, lines
+that are turned or tiny, and the same line in two splits."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pdl.data import Dataset
+from pdl.data.checks import Progress, check, open_all, shorten
+from pdl.data.faults import Fault
+from pdl.errors import DataError, PdlError
+from pdl.train import Recipe
+from pdl_ocr.data.lines import TextLines
+from pdl_ocr.recognition.loader import ratios_of, texts_of
+from pdl_ocr.scripts import is_right_to_left
+
+if TYPE_CHECKING:
+    from pdl_ocr.recognition.task import TextRecognition
+
+SHOWN = 5  # faults of a kind and split
+MOST = 1000  # faults of a kind that are gathered
+TINY = 6  # pixels of height
+TURNED = 1.5  # times as high as wide, with three characters or more
+
+
+def check_recipe(recipe: Recipe, task: TextRecognition, progress: Progress | None = None) -> list[Fault]:
+    """Faults of the lines of a recipe: of their files, their texts, and of both together."""
+    sources = {split: part.build for split, part in recipe.data.splits.items()}
+    faults = check(sources, progress=progress)
+    found = {split: data for split, data in open_all(sources, []).items() if len(data)}
+    try:
+        dictionary = task.characters
+        if not dictionary and "train" in found:
+            task.skip, skip = True, task.skip
+            task.prepare(recipe, found)
+            task.skip = skip
+        model = task.model(recipe)
+        task.stride = int(getattr(model, "stride", 0))
+    except (DataError, PdlError) as error:
+        return [*faults, Fault(None, None, str(error), "see above")]
+    for split, data in found.items():
+        kinds = (_empty(data), _unknown(task, data), _unordered(data), _long(task, recipe, data, split), _shapes(data))
+        for kind in kinds:
+            faults += shorten(list(islice(kind, MOST)), SHOWN, split)
+    return faults + _shared(found)
+
+
+def _empty(data: Dataset) -> Iterator[Fault]:
+    for index, text in enumerate(texts_of(data)):
+        if not text.strip():
+            yield Fault(data.path_of(index), index, "its text is empty", "write what it says, or leave the line out")
+
+
+def _unknown(task: TextRecognition, data: Dataset) -> Iterator[Fault]:
+    """One fault for each character that is not in the dictionary, the most frequent first."""
+    counts, first = Counter[str](), dict[str, int]()
+    for index, text in enumerate(texts_of(data)):
+        for character in task.clean(text):
+            if character not in task.numbers:
+                counts[character] += 1
+                first.setdefault(character, index)
+    for character, count in counts.most_common():
+        index = first[character]
+        name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
+        what = f"the character {character!r} ({name}) is not in the dictionary, {count} times; here first"
+        yield Fault(data.path_of(index), index, what, "add it (task.characters, task.dictionary), or task.skip=true")
+
+
+def _unordered(data: Dataset) -> Iterator[Fault]:
+    """Texts of scripts written from right to left that begin with what ends a sentence: they are stored as they are
+    seen, and not in the order in which they are read."""
+    for index, text in enumerate(texts_of(data)):
+        if is_right_to_left(text) and text[0] in ".,؟،؛!?:" and text[-1] not in ".,؟،؛!?:":
+            what = f"{text!r:.40} looks as if it were written backwards"
+            yield Fault(data.path_of(index), index, what, "store texts in logical order, as they are read")
+
+
+def _long(task: TextRecognition, recipe: Recipe, data: Dataset, split: str) -> Iterator[Fault]:
+    if not task.stride:
+        return
+    texts = texts_of(data)
+    needed, steps = task.needed(texts), task.steps(data, recipe, training=split == "train")
+    for index in np.flatnonzero(needed > steps).tolist():
+        what = f"{texts[index]!r:.40} needs {needed[index]} steps, the image gives {steps[index]}"
+        advice = "make the images wider (ResizeHeight, PadTo), or take a net with a smaller stride"
+        yield Fault(data.path_of(index), index, what, advice)
+
+
+def _shapes(data: Dataset) -> Iterator[Fault]:
+    """Lines that stand upright, and lines of pages that are tiny."""
+    texts = texts_of(data)
+    for index in np.flatnonzero(ratios_of(data) * TURNED < 1).tolist():
+        if len(texts[index]) >= 3:
+            what = f"higher than wide, but it says {texts[index]!r:.40}"
+            yield Fault(data.path_of(index), index, what, "turn it, so that it is read from left to right")
+    for index, line in enumerate(getattr(data, "lines", ()) if isinstance(data, TextLines) else ()):
+        if line.polygon is not None:
+            corners = np.array(line.polygon)
+            if np.ptp(corners[:, 1]) < TINY:
+                what = f"{line.text!r:.40} is {np.ptp(corners[:, 1]):.0f} pixels high"
+                yield Fault(str(line.image), index, what, "leave out what cannot be read")
+            elif _crosses(corners):
+                yield Fault(str(line.image), index, f"the polygon of {line.text!r:.40} crosses itself", "correct it")
+
+
+def _crosses(corners: np.ndarray) -> bool:
+    """Whether two edges of a polygon [P, 2] that have no corner in common cross."""
+    count = len(corners)
+    edges = [(corners[i], corners[(i + 1) % count]) for i in range(count)]
+    return any(
+        _side(a, b, c) * _side(a, b, d) < 0 and _side(c, d, a) * _side(c, d, b) < 0
+        for i, (a, b) in enumerate(edges)
+        for j, (c, d) in enumerate(edges)
+        if j > i + 1 and (j + 1) % count != i
+    )
+
+
+def _side(a: np.ndarray, b: np.ndarray, point: np.ndarray) -> float:
+    return float((b[0] - a[0]) * (point[1] - a[1]) - (b[1] - a[1]) * (point[0] - a[0]))
+
+
+def _shared(found: dict[str, Dataset]) -> list[Fault]:
+    """Lines, or pages, whose files have the same bytes in two splits, and images with two texts."""
+    seen, faults = dict[str, dict[str, list[int]]](), list[Fault]()
+    for split, data in found.items():
+        if not isinstance(data, TextLines):
+            continue
+        rows, own = defaultdict[str, list[int]](list), list[Fault]()
+        hashes = dict[str, str]()
+        for index, line in enumerate(data.lines):
+            path = str(line.image)
+            if path not in hashes:
+                hashes[path] = _hash(path)
+            rows[hashes[path]].append(index)
+        for digest, indices in rows.items():
+            texts = {data.lines[i].text for i in indices}
+            if len(texts) > 1 and data.lines[indices[0]].polygon is None:
+                i, what = indices[0], f"images with the same content say {', '.join(sorted(map(repr, texts))[:3])}"
+                own.append(Fault(data.path_of(i), i, what, "correct one of them"))
+            for other, theirs in seen.items():
+                if digest in theirs:
+                    what = f"is in {other}, too: {found[other].path_of(theirs[digest][0])}"
+                    own.append(Fault(data.path_of(indices[0]), indices[0], what, "take it out of one of them"))
+        faults += shorten(own, SHOWN, split)
+        seen[split] = dict(rows)
+    return faults
+
+
+def _hash(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:  # reported by the check of files
+        return path

@@ -1,0 +1,55 @@
+"""What of a recogniser goes into a bundle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pdl
+from pdl.errors import listed
+from pdl.export.deployment import Deployment
+from pdl.nn import Module
+from pdl.report import Card
+from pdl.train.images import ImageDeployer
+
+if TYPE_CHECKING:
+    from pdl_ocr.recognition.task import TextRecognition
+
+
+class Probabilities(Module):
+    """softmax of a net's logits."""
+
+    def __init__(self, net: Module) -> None:
+        self.net = net
+        self.train(net.training)
+
+    def forward(self, images: pdl.Tensor) -> pdl.Tensor:
+        """images [N, H, W, C] -> probabilities [N, T, classes]."""
+        return pdl.softmax(self.net(images))
+
+
+class RecognitionDeployer(ImageDeployer):
+    """Probabilities of the characters at each step of lines [N, H, W, C] of any width; greedily decoded afterwards."""
+
+    task: TextRecognition
+
+    def deployment(self, model: Module, dataset: Any = None) -> Deployment:
+        return self.of_images(
+            model,
+            dataset,
+            module=Probabilities(model),
+            outputs=("probabilities",),
+            post={"probabilities": [{"step": "ctc"}]},
+            labels=list(self.task.characters),
+            any_size="width" if getattr(model, "width", None) is None else False,
+        )
+
+    def card(self, model: Module) -> Card:
+        characters = self.task.characters
+        return self.image_card(
+            f"{type(model).__name__}, {len(characters)} characters",
+            f"Reads a line of text ({self.size_of(model)}). Characters: {listed(list(characters), 100)}.",
+            "One pass over each split, in float32, decoded greedily. Accuracy: the share of texts read exactly; "
+            "alphanumeric: letters and digits alone, case ignored; similarity: 1 - edit distance / length of the "
+            "longer text; cer: edits by characters.",
+            draws=False,
+        )

@@ -1,0 +1,262 @@
+"""The text recognition task: what the trainer calls."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+import pdl
+from pdl.data import DataLoader, Dataset, Fault
+from pdl.errors import ConfigError, DataError, listed
+from pdl.hints import Range
+from pdl.nn import Module
+from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train.images import answer, first_images
+from pdl_ocr.models.recogniser import Recogniser
+from pdl_ocr.recognition.baselines import baselines
+from pdl_ocr.recognition.check import check_recipe
+from pdl_ocr.recognition.deploy import RecognitionDeployer
+from pdl_ocr.recognition.loader import Labelled, Widths, line_loader, ratios_of, texts_of
+from pdl_ocr.recognition.metrics import recognition_metrics
+from pdl_ocr.recognition.preview import RecognitionPreviewer
+from pdl_ocr.recognition.report import RecognitionReporter
+from pdl_ocr.scripts import characters_of
+
+MOST = 100_000  # characters
+LEAST = 1e-30  # probability that a bundle's log is taken of
+
+
+class TextRecognition(Task):
+    """What a line of text says, by connectionist temporal classification (Graves et al., ICML 2006). Models are
+    `pdl_ocr.models.Recogniser`s: logits [N, T, characters + 1] of images [N, H, W, C], class 0 the blank.
+
+    characters  that can be read, in the order of their classes; by default those of the texts for training
+    dictionary  a file with a character a line (a line of one space is the space), or the name of a script of
+                `pdl_ocr.scripts`, in place of `characters`
+    space       whether the space is read, too, where `dictionary` does not list it
+    lower       whether texts are lowered first, in training and in evaluation
+    skip        leave out of training the lines that cannot be learned: those with characters that are not in the
+                dictionary, and those with more characters than the image has steps. Without it they are an error.
+                Evaluation keeps them, as mistakes
+    mode        "rgb" or "gray": how `pdl predict` reads images; by default as the data set's
+    mistakes    how many of the worst mistakes the report draws
+
+    Texts are compared in Unicode's normal form C. Samples are {"image": [H, W, C], "text": str}.
+    """
+
+    monitor = "val/accuracy"
+    monitor_mode = "max"
+
+    def __init__(
+        self,
+        *,
+        characters: str | None = None,
+        dictionary: str | None = None,
+        space: bool = True,
+        lower: bool = False,
+        skip: bool = False,
+        mode: Literal["rgb", "gray"] | None = None,
+        mistakes: Annotated[int, Range(0)] = 40,
+    ) -> None:
+        if characters is not None and dictionary is not None:
+            raise ConfigError("task: characters and dictionary both say what can be read; give one of them")
+        if dictionary is not None:
+            found = from_dictionary(dictionary)
+            characters = found + (" " if space and " " not in found else "")
+        self.characters = unicodedata.normalize("NFC", characters or "")
+        twice = [c for c, n in Counter(self.characters).items() if n > 1]
+        if twice:
+            raise ConfigError(f"task.characters: {listed(twice, 10)} more than once; give each character once")
+        self.lower, self.skip, self.mode, self.mistakes = lower, skip, mode, mistakes
+        self._numbers: dict[str, int] = {}
+        self.stride = 0  # columns of an image in a step, once the model is known
+
+    # -- texts ---------------------------------------------------------------------------------------------------------
+    def clean(self, text: str) -> str:
+        """A text as it is learned and compared."""
+        found = unicodedata.normalize("NFC", text)
+        return found.lower() if self.lower else found
+
+    def encode(self, text: str) -> np.ndarray:
+        """int64 [U]: the classes of a text's characters; those that are not in the dictionary have none."""
+        return np.array([self.numbers[c] for c in self.clean(text) if c in self.numbers], np.int64)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The class of each character."""
+        if len(self._numbers) != len(self.characters):
+            self._numbers = {c: i + 1 for i, c in enumerate(self.characters)}
+        return self._numbers
+
+    def decode(self, scores: np.ndarray) -> list[str]:
+        """The texts of scores [N, T, characters + 1]: the best class of each step, repeats and blanks dropped."""
+        return ["".join(self.characters[c - 1] for c in row) for row in pdl.ctc_greedy_decode(scores)]
+
+    # -- training ------------------------------------------------------------------------------------------------------
+    def step(self, model: Module, batch: Any) -> Loss:
+        return Loss(self._loss(pdl.log_softmax(model(pdl.as_tensor(batch["image"]))), batch), len(batch["image"]))
+
+    def evaluate(self, model: Module, batch: Any) -> Loss:
+        made = model(pdl.as_tensor(batch["image"]))
+        logs = pdl.log(pdl.maximum(made, LEAST)) if isinstance(model, Deployed) else pdl.log_softmax(made)
+        texts = [self.clean(text) for text in batch["text"]]
+        found = self.decode(logs.numpy())
+        return Loss(self._loss(logs, batch), len(texts), (found, texts, np.asarray(batch["index"])))
+
+    def _loss(self, logs: pdl.Tensor, batch: Any) -> pdl.Tensor:
+        n, steps = logs.shape[:2]
+        losses = pdl.ctc_loss(
+            logs,
+            pdl.as_tensor(batch["labels"]),
+            pdl.as_tensor(np.full(n, steps, np.int64)),
+            pdl.as_tensor(batch["lengths"]),
+            reduction="none",
+            zero_infinity=True,  # of evaluation: lines that no path gives are mistakes, but have no finite loss
+        )
+        return losses.mean()
+
+    def metrics(self) -> dict[str, Metric]:
+        return recognition_metrics()
+
+    # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        """Agree on the characters, and on gray or colour."""
+        train = datasets.get("train")
+        if not self.characters:
+            if train is None:
+                raise DataError("data.train is needed to know the characters; give it, or task.characters")
+            self.characters = "".join(sorted({c for text in texts_of(train) for c in self.clean(text)}))
+        if not 1 <= len(self.characters) <= MOST:
+            raise DataError(f"there are {len(self.characters)} characters to be read, expected 1 to {MOST:,}")
+        if train is not None and not self.skip:
+            self._all_known(train)
+
+    def _all_known(self, train: Dataset) -> None:
+        unknown, first = Counter[str](), {}
+        for index, text in enumerate(texts_of(train)):
+            others = [c for c in self.clean(text) if c not in self.numbers]
+            unknown.update(others)
+            first.update({c: index for c in others if c not in first})
+        if unknown:
+            shown = ", ".join(f"{c!r} {n} times" for c, n in unknown.most_common(8))
+            where = train.path_of(min(first.values())) or f"sample {min(first.values())}"
+            raise DataError(
+                f"data.train has {len(unknown)} characters that are not among the {len(self.characters)} of the "
+                f"dictionary: {shown}{', ...' if len(unknown) > 8 else ''}; the first in {where}. Add them "
+                "(task.characters, task.dictionary), or leave out lines that have any (task.skip=true)"
+            )
+
+    def facts(self, recipe: Recipe) -> Mapping[str, Any]:
+        return {"num_classes": len(self.characters) + 1}
+
+    def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
+        """Run one line of each split through its transforms and the model, and compare its steps with the texts."""
+        if isinstance(model, Deployed):
+            return
+        if not isinstance(model, Recogniser):
+            raise ConfigError(f"model: {type(model).__name__} is no pdl_ocr.models.Recogniser, so it reads no lines")
+        self.stride = model.stride
+        for images, source in first_images(self, datasets, recipe):
+            shape = answer(model, images, source, recipe).shape
+            if shape[1:] != (model.steps(images.shape[2]), len(self.characters) + 1):
+                raise ConfigError(
+                    f"model: {recipe.model.target} gives outputs of shape {shape} for images of {images.shape[1:]}, "
+                    f"expected [N, {model.steps(images.shape[2])}, {len(self.characters) + 1}]: a step for "
+                    f"{model.stride} columns, a class for each of {len(self.characters)} characters and the blank; "
+                    "leave model.num_classes out"
+                )
+        train = datasets.get("train")
+        if train is not None and not self.skip:
+            self._all_fit(train, recipe)
+
+    def _all_fit(self, train: Dataset, recipe: Recipe) -> None:
+        texts = texts_of(train)
+        short = np.flatnonzero(self.needed(texts) > self.steps(train, recipe, training=True))
+        if len(short):
+            index = int(short[0])
+            where = train.path_of(index) or f"sample {index}"
+            raise DataError(
+                f"data.train: {len(short)} of {len(texts)} lines have more characters than their images have steps "
+                f"(one for {self.stride} columns), so that CTC cannot write them: {texts[index]!r:.60} in {where}. "
+                "Make the images wider (ResizeHeight, PadTo), take a net with a smaller stride, or leave these lines "
+                "out (task.skip=true)"
+            )
+
+    def needed(self, texts: Sequence[str]) -> np.ndarray:
+        """int64 [N]: the fewest steps that CTC writes each text in: its characters, and a blank between equal ones."""
+        found = []
+        for text in texts:
+            labels = self.encode(text)
+            found.append(len(labels) + int((labels[1:] == labels[:-1]).sum()))
+        return np.array(found, np.int64)
+
+    def steps(self, dataset: Dataset, recipe: Recipe, *, training: bool) -> np.ndarray:
+        """int64 [N]: the steps of each line of a data set."""
+        widths = Widths(recipe.data.transforms(training=training)).of(ratios_of(dataset))
+        return widths // max(self.stride, 1)
+
+    def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> DataLoader:
+        widths = Widths(recipe.data.transforms(training=training)).of(ratios_of(dataset))
+        rows = np.arange(len(dataset))
+        if training and self.skip:
+            rows = self._learnable(dataset, widths)
+        return line_loader(
+            Labelled(dataset, rows, self.encode), widths[rows], recipe.data, training=training, seed=seed
+        )
+
+    def _learnable(self, dataset: Dataset, widths: np.ndarray) -> np.ndarray:
+        texts = texts_of(dataset)
+        known = np.array([bool(text) and all(c in self.numbers for c in self.clean(text)) for text in texts], bool)
+        rows = np.flatnonzero(known & (self.needed(texts) <= widths // max(self.stride, 1)))
+        if not len(rows):
+            raise DataError(f"data.train: none of {len(texts)} lines can be learned; see `pdl check`")
+        return rows
+
+    def learned_config(self) -> dict[str, Any]:
+        return {"characters": self.characters, "dictionary": None, "mode": self.mode}
+
+    def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
+        return check_recipe(recipe, self, progress)
+
+    def smoke_test(self, recipe: Recipe) -> SmokeTest:
+        return SmokeTest(train=96, test=16, epochs=12, batch_size=16)
+
+    def data_at(self, path: Path, split: str) -> dict[str, Any]:
+        """A list, a folder or an LMDB set, in any format of `pdl_ocr.data.TextLines`."""
+        return {"_target_": "pdl_ocr.data.TextLines", "path": str(path)}
+
+    def baselines(self, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
+        """The text of the line for training that looks most alike."""
+        return baselines(self, datasets, split)
+
+    # -- what a task hands over ----------------------------------------------------------------------------------------
+    def previewer(self, recipe: Recipe) -> RecognitionPreviewer:
+        return RecognitionPreviewer(self, recipe)
+
+    def reporter(self) -> RecognitionReporter:
+        return RecognitionReporter(self)
+
+    def deployer(self, recipe: Recipe) -> RecognitionDeployer:
+        return RecognitionDeployer(self, recipe)
+
+
+def from_dictionary(name: str) -> str:
+    """The characters of a dictionary file, or of a script."""
+    path = Path(name).expanduser()
+    if not path.exists() and "/" not in name and "." not in name:
+        return characters_of(name)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"task.dictionary: {path} cannot be read as UTF-8 text: {error}") from error
+    found = [line.removesuffix("\r") for line in (lines[:-1] if lines and not lines[-1] else lines)]
+    wrong = [(number, line) for number, line in enumerate(found, 1) if len(unicodedata.normalize("NFC", line)) != 1]
+    if wrong:
+        number, line = wrong[0]
+        raise DataError(f"task.dictionary: {path}:{number} is {line!r:.40}; expected one character a line")
+    return "".join(found)
