@@ -47,7 +47,7 @@ def coverage(path: Path) -> frozenset[str]:
     """The characters that a font has glyphs for; DataError for a file that is no font."""
     library = _library("fontTools.ttLib", "to know which characters a font has")
     try:
-        with library.TTFont(path, fontNumber=0, lazy=True) as font:
+        with path.open("rb") as file, library.TTFont(file, fontNumber=0, lazy=True) as font:
             font.setGlyphOrder([f"glyph{i}" for i in range(font["maxp"].numGlyphs)])  # real names would be read first
             return frozenset(map(chr, font.getBestCmap() or ()))
     except Exception as error:

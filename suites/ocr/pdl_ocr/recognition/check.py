@@ -1,11 +1,11 @@
 """Look lines of text over before training: characters that cannot be read, texts that do not fit their images, lines
-that are turned or tiny, and the same line in two splits."""
+that are turned or tiny, images with two texts. Lines of two splits are found by their pixels, as other images."""
 
 from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import numpy as np
 from pdl.data import Dataset
 from pdl.data.checks import Progress, check, open_all, shorten
 from pdl.data.faults import Fault
-from pdl.errors import DataError, PdlError
+from pdl.errors import PdlError
 from pdl.train import Recipe
 from pdl_ocr.data.lines import TextLines
 from pdl_ocr.recognition.loader import ratios_of, texts_of
@@ -36,20 +36,16 @@ def check_recipe(recipe: Recipe, task: TextRecognition, progress: Progress | Non
     faults = check(sources, progress=progress)
     found = {split: data for split, data in open_all(sources, []).items() if len(data)}
     try:
-        dictionary = task.characters
-        if not dictionary and "train" in found:
-            task.skip, skip = True, task.skip
-            task.prepare(recipe, found)
-            task.skip = skip
-        model = task.model(recipe)
-        task.stride = int(getattr(model, "stride", 0))
-    except (DataError, PdlError) as error:
+        task.skip = True  # what cannot be learned is listed, rather than ending it
+        task.prepare(recipe, found)
+        task.stride = int(getattr(task.model(recipe), "stride", 0))
+    except PdlError as error:
         return [*faults, Fault(None, None, str(error), "see above")]
     for split, data in found.items():
-        kinds = (_empty(data), _unknown(task, data), _unordered(data), _long(task, recipe, data, split), _shapes(data))
-        for kind in kinds:
+        long = _long(task, recipe, data, split)
+        for kind in (_empty(data), _unknown(task, data), _unordered(data), long, _shapes(data), _ambiguous(data)):
             faults += shorten(list(islice(kind, MOST)), SHOWN, split)
-    return faults + _shared(found)
+    return faults
 
 
 def _empty(data: Dataset) -> Iterator[Fault]:
@@ -126,31 +122,15 @@ def _side(a: np.ndarray, b: np.ndarray, point: np.ndarray) -> float:
     return float((b[0] - a[0]) * (point[1] - a[1]) - (b[1] - a[1]) * (point[0] - a[0]))
 
 
-def _shared(found: dict[str, Dataset]) -> list[Fault]:
-    """Lines, or pages, whose files have the same bytes in two splits, and images with two texts."""
-    seen, faults = dict[str, dict[str, list[int]]](), list[Fault]()
-    for split, data in found.items():
-        if not isinstance(data, TextLines):
-            continue
-        rows, own = defaultdict[str, list[int]](list), list[Fault]()
-        hashes = dict[str, str]()
-        for index, line in enumerate(data.lines):
-            path = str(line.image)
-            if path not in hashes:
-                hashes[path] = _hash(path)
-            rows[hashes[path]].append(index)
-        for digest, indices in rows.items():
-            texts = {data.lines[i].text for i in indices}
-            if len(texts) > 1 and data.lines[indices[0]].polygon is None:
-                i, what = indices[0], f"images with the same content say {', '.join(sorted(map(repr, texts))[:3])}"
-                own.append(Fault(data.path_of(i), i, what, "correct one of them"))
-            for other, theirs in seen.items():
-                if digest in theirs:
-                    what = f"is in {other}, too: {found[other].path_of(theirs[digest][0])}"
-                    own.append(Fault(data.path_of(indices[0]), indices[0], what, "take it out of one of them"))
-        faults += shorten(own, SHOWN, split)
-        seen[split] = dict(rows)
-    return faults
+def _ambiguous(data: Dataset) -> Iterator[Fault]:
+    """Image files with the same bytes and different texts."""
+    first: dict[str, int] = {}
+    for index, line in enumerate(data.lines if isinstance(data, TextLines) else ()):
+        if line.polygon is None:
+            other = data.lines[first.setdefault(_hash(str(line.image)), index)]
+            if other.text != line.text:
+                what = f"says {line.text!r:.40}, but {other.image.name}, which is the same image, {other.text!r:.40}"
+                yield Fault(str(line.image), index, what, "correct one of them")
 
 
 def _hash(path: str) -> str:

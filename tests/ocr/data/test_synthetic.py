@@ -1,0 +1,95 @@
+"""Lines that are drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pdl.errors import DataError, UsageError
+from pdl_ocr.data import SyntheticLines
+from pdl_ocr.data.fonts import coverage, covering, font_files
+
+PLACES = ("/usr/share/fonts", "/Library/Fonts", "C:/Windows/Fonts")
+
+
+@pytest.fixture(scope="module")
+def fonts() -> list[str]:
+    """Fonts of this machine with Latin letters."""
+    try:
+        files = font_files([place for place in PLACES if Path(place).is_dir()])
+    except DataError:
+        pytest.skip("no fonts are installed here")
+    able = [str(path) for path in files if {*"abcdefghijklmnopqrstuvwxyz0123456789"} <= coverage(path)]
+    if len(able) < 4:
+        pytest.skip("fewer than four fonts with Latin letters are installed here")
+    return able[:8]
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> str:
+    (tmp_path / "words.txt").write_text("apple Berry cherry\ndate naïve\n", encoding="utf-8")
+    return str(tmp_path / "words.txt")
+
+
+def test_a_line_is_a_function_of_seed_split_and_number(fonts: list[str], words: str) -> None:
+    def lines(**settings: Any) -> list[Any]:
+        data = SyntheticLines(fonts, texts=words, count=6, **settings)
+        return [data[i] for i in range(6)]
+
+    first, again = lines(), lines()
+    for a, b in zip(first, again, strict=True):
+        assert a["text"] == b["text"]
+        assert np.array_equal(a["image"], b["image"])
+    for other in (lines(seed=1), lines(split="val")):
+        assert any(a["image"].shape != b["image"].shape for a, b in zip(first, other, strict=True))
+
+
+def test_texts_and_proportions_are_known_without_drawing(fonts: list[str], words: str) -> None:
+    data = SyntheticLines(fonts, texts=words, count=40, words=(1, 3), characters="abcdefghijklmnopqrstuvwxyz ")
+    samples = [data[i] for i in range(40)]
+    assert [sample["text"] for sample in samples] == data.texts
+    ratios = np.array([sample["image"].shape[1] / sample["image"].shape[0] for sample in samples])
+    assert np.abs(data.widths / ratios - 1).max() < 0.15
+    assert set("".join(data.texts)) <= set(data.characters or "")
+    assert "Berry" not in data.vocabulary  # has a letter that is not among the characters
+    assert max(len(text.split()) for text in data.texts) > 1
+
+
+def test_ink_can_be_told_from_paper(fonts: list[str], words: str) -> None:
+    data = SyntheticLines(fonts, texts=words, count=30)
+    spans = [np.ptp(np.percentile(data[i]["image"].mean(axis=2), (2, 98))) for i in range(30)]
+    assert min(spans) > 20
+    assert all(data[i]["image"].dtype == np.uint8 and data[i]["image"].shape[0] >= 8 for i in range(30))
+
+
+def test_fonts_can_be_kept_for_validation(fonts: list[str]) -> None:
+    made = [SyntheticLines(fonts, characters="abc", split=s, unseen=0.4) for s in ("train", "val", "test")]  # type: ignore[arg-type]
+    train, val, test = ({path.name for path in data.fonts} for data in made)
+    assert train
+    assert val == test
+    assert not train & val
+
+
+def test_random_characters_of_a_script(fonts: list[str]) -> None:
+    data = SyntheticLines(fonts, characters="latin", count=20, length=(3, 5))
+    assert {len(text) for text in data.texts} <= {3, 4, 5}
+    assert data[0]["image"].shape[2] == 3
+
+
+def test_what_is_wrong_is_told(fonts: list[str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no font files"):
+        SyntheticLines(str(tmp_path), texts=words)
+    with pytest.raises(UsageError, match="give texts"):
+        SyntheticLines(fonts)
+    with pytest.raises(DataError, match="none of its 5 words fits"):
+        SyntheticLines(fonts, texts=words, characters="xyz")
+    with pytest.raises(UsageError, match=r"words=.*fewest and the most"):
+        SyntheticLines(fonts, texts=words, words=(3, 1))
+    with pytest.raises(DataError, match=r"none of \d+ fonts has all 2 characters.*lacks"):
+        covering([Path(path) for path in fonts], "a\N{CUNEIFORM SIGN A}")
+    (tmp_path / "broken.ttf").write_bytes(b"no font")
+    with pytest.raises(DataError, match=r"broken\.ttf: cannot be read as a font"):
+        coverage(tmp_path / "broken.ttf")

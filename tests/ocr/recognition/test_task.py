@@ -1,0 +1,137 @@
+"""The task: dictionaries, lines that cannot be learned, batches, and what `pdl check` and `pdl init` make of data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from pdl import workflow
+from pdl.config.compose import load
+from pdl.data.randomness import SampleRandom
+from pdl.errors import ConfigError, DataError
+from pdl.runtime import load as opened
+from pdl.train import Recipe
+from pdl.train.assembly import assemble
+from pdl.workflow.new_recipe import init
+from pdl_ocr.data.standin import drawn, write_list
+from pdl_ocr.recognition import TextRecognition
+from pdl_ocr.recognition.loader import SameWidth
+
+
+def recipe(folder: Path, *overrides: str) -> Any:
+    return load("ocr/text_lines", [f"data.train.path={write_list(folder, 'train')}", *overrides])
+
+
+def test_dictionaries(tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text("a\nb\n \n日\n", encoding="utf-8")
+    task = TextRecognition(dictionary=str(file))
+    assert task.characters == "ab 日"
+    assert task.encode("b日x").tolist() == [2, 4]
+    assert task.decode(np.eye(5)[[[2, 2, 0, 2, 4, 1]]]) == ["bb日a"]
+    assert TextRecognition(dictionary="greek", lower=True).clean("ΩA") == "ωa"
+    assert TextRecognition(dictionary="greek", space=False).characters[-1] != " "
+    file.write_text("a\nbc\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"keys\.txt:2 is 'bc'; expected one character a line"):
+        TextRecognition(dictionary=str(file))
+    with pytest.raises(ConfigError, match="give one of them"):
+        TextRecognition(dictionary="greek", characters="ab")
+    with pytest.raises(ConfigError, match="a more than once"):
+        TextRecognition(characters="aba")
+
+
+def test_a_dictionary_that_does_not_fit_is_told_before_training(tmp_path: Path) -> None:
+    found = recipe(tmp_path, "task.characters=abdehknot", "task.skip=false")
+    with pytest.raises(DataError, match=r"1 characters that are not among the 9 of the dictionary: 'u' \d+ times"):
+        assemble(*built(found))
+    task, made = built(recipe(tmp_path, "task.characters=abdehknot"))
+    parts = assemble(task, made)
+    assert not any("u" in text for batch in parts.loaders["train"] for text in batch["text"])
+    assert any("u" in text for batch in parts.loaders["val"] for text in batch["text"])
+
+
+def built(config: Any) -> tuple[Any, Any]:
+    made = Recipe(config)
+    return made.task.build(), made
+
+
+def test_texts_longer_than_their_steps_are_told(tmp_path: Path) -> None:
+    narrow = ["data.transforms.eval.0.width=8", "data.transforms.eval.2.size=[32,8]",
+              "data.transforms.eval.2.multiple=[32,8]", "data.transforms.train.10.size=[32,8]",
+              "data.transforms.train.10.multiple=[32,8]"]  # fmt: skip
+    with pytest.raises(DataError, match=r"lines have more characters than their images have steps"):
+        assemble(*built(recipe(tmp_path, "task.skip=false", *narrow)))
+
+
+def test_needed_steps_count_blanks_between_equal_characters() -> None:
+    task = TextRecognition(characters="abc")
+    assert task.needed(["abc", "aab", "aaa", ""]).tolist() == [3, 4, 5, 0]
+
+
+def test_evaluation_reads_each_line_at_its_own_width(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    widths = rng.integers(2, 6, 50) * 32
+    batches = SameWidth(widths, 8).batches(0)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(50))
+    assert all(len(set(widths[rows])) == 1 for rows in batches)
+    _, made = built(recipe(tmp_path))
+    parts = assemble(*built(recipe(tmp_path)))
+    for batch in parts.loaders["val"]:
+        count = (batch["labels"] >= 0).sum(axis=1)
+        assert batch["image"].shape[1] == 32
+        assert batch["image"].shape[2] % 32 == 0
+        assert (count == batch["lengths"]).all()
+        assert [len(text) for text in batch["text"]] == count.tolist()
+    assert made.data.size(training=True) == 64
+
+
+def test_a_recipe_is_written_learns_and_reads(tmp_path: Path) -> None:
+    """`pdl init`, train, and the bundle on a line of a width that it has not seen."""
+    lists = tmp_path / "lists"
+    for split in ("train", "val", "test"):
+        write_list(lists, split)
+    plain = [
+        "train.epochs=22",
+        "optim.lr=4.0e-3",
+        "data.batch_size=16",
+        "data.transforms.train=${data.transforms.eval}",
+    ]
+    config = load(init("ocr.recognition", data=lists, out=tmp_path / "recipe.yaml"), plain)
+    done = workflow.train(config, run=tmp_path / "run", progress=False)
+    assert done.metrics["test/similarity"] > 0.5
+    session = opened(tmp_path / "run/model.pdl")
+    text = "unhook"
+    answer = session(drawn(text, SampleRandom(5, 0, 0)))
+    assert set(answer["text"]) <= set("abdehknotu")
+    assert 0 <= answer["score"] <= 1
+    assert session.bundle.labels == list("abdehknotu")
+
+
+def test_what_a_check_finds(tmp_path: Path) -> None:
+    lists = tmp_path / "lists"
+    for split in ("train", "val"):
+        write_list(lists, split)
+    image = cv2.imread(str(lists / "train/000.png"))
+    (lists / "val/copy.png").write_bytes((lists / "train/000.png").read_bytes())
+    cv2.imwrite(str(lists / "val/turned.png"), np.rot90(image))
+    said = (lists / "train.txt").read_text(encoding="utf-8").splitlines()[0].split("\t")[1]
+    with (lists / "val.txt").open("a", encoding="utf-8") as file:
+        file.write(
+            f"val/copy.png\t{said}\nval/turned.png\t{said}\nval/001.png\t\nval/002.png\tQé\nval/003.png\t{'abd' * 30}\n"
+        )
+        file.write("val/004.png\t.שלום\nval/004.png\tabd\n")
+    settings = [f"data.{split}.{key}=null" for split in ("train", "val") for key in ("split", "ratios")]
+    paths = [f"data.{split}.path={lists / split}.txt" for split in ("train", "val")]
+    config = load("ocr/text_lines", [*paths, *settings, "data.test=null"])
+    task, made = built(config)
+    found = "\n".join(str(fault) for fault in task.check(made))
+    for message in (
+        "its text is empty", "'Q' (latin capital letter q) is not in the dictionary, 1 times", "needs 90 steps",
+        "higher than wide", "the same image is in train", "looks as if it were written backwards",
+        "which is the same image",
+    ):  # fmt: skip
+        assert message in found, message
