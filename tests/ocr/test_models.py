@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import pdl
+import pdl_ocr
 from pdl.errors import DataError
 from pdl.export import bundle_of
+from pdl_ocr.recognition.transfer import characters_of
 
 pytestmark = pytest.mark.slow
 
@@ -85,3 +87,16 @@ def test_pages_are_read(name: str) -> None:
         model(part)  # skips
     (answer,) = open_system(wanted).batch([page()])
     assert [each["text"] for each in answer["lines"]] == list(PAGE)
+
+
+def test_the_net_to_train_equals_the_graph() -> None:
+    """PP-OCRv4's weights in our net, and its graph in the runtime, on the same lines (RGB there, BGR here)."""
+    read = model("ocr/ppocr_v4_rec")
+    net = pdl_ocr.PPOCRRecogniser(pretrained="ocr/ppocr_v4_rec").eval()
+    x = np.random.default_rng(0).uniform(-1, 1, (2, 48, 320, 3)).astype(np.float32)
+    with pdl.no_grad():
+        ours = pdl.softmax(net(pdl.as_tensor(x))).numpy()
+    (theirs,) = read.run({"x": np.ascontiguousarray(x[..., ::-1].transpose(0, 3, 1, 2))}).values()
+    assert ours.shape == theirs.shape == (2, 40, 6625)
+    assert np.abs(ours - theirs).max() < 1e-4
+    assert characters_of("ocr/ppocr_v4_rec")[-1] == " "

@@ -4,7 +4,8 @@ The check runs on real samples, in float32, one by one and together:
 
 - the pipeline of the bundle gives the arrays that training's gives, exactly or as near as the input step allows: of an
   image within one of 256 grey levels;
-- on the same arrays the outputs differ by at most 1e-5 of the larger of 1 and the largest output;
+- on the same arrays the outputs differ by at most the deployment's tolerance, by default 1e-5, of the larger of 1 and
+  the largest output;
 - the answers are the same, as the last step of an output compares them (`PostStep.agrees`); of nets that write token
   by token these are words, and outputs are what is computed of the sources, and the scores of every step on the way.
 
@@ -42,7 +43,6 @@ from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, of_bundle
 from pdl.runtime.weights import HALVES
 
-TOLERANCE = 1e-5
 Store = Literal["fp32", "bf16", "fp16"]
 #: the largest relative error of one rounding
 ROUNDING = {"bf16": 2.0**-8, "fp16": 2.0**-11}
@@ -186,8 +186,12 @@ def content_of(program: Program, inputs: list[str], outputs: list[str]) -> tuple
     return {"kind": "program", "program": program.to_dict(), "inputs": inputs, "outputs": outputs}, arrays
 
 
-def compare(session: Session, deployment: Deployment, tolerance: float = TOLERANCE, reason: str = _FAULT) -> Comparison:
-    """Hold a session to the model on the deployment's samples; CheckError, with the reason, beyond the tolerance."""
+def compare(
+    session: Session, deployment: Deployment, tolerance: float | None = None, reason: str = _FAULT
+) -> Comparison:
+    """Hold a session to the model on the deployment's samples; CheckError, with the reason, beyond the tolerance, by
+    default the deployment's."""
+    tolerance = deployment.tolerance if tolerance is None else tolerance
     wanted = [deployment.prepared(sample) for sample in deployment.samples]
     prepared = _compare_inputs(session, deployment, wanted)
     worst = 0.0

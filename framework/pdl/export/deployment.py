@@ -21,6 +21,8 @@ from pdl.runtime.steps import Resources
 from pdl.tensor import as_tensor
 from pdl.vocabulary import Vocabulary
 
+TOLERANCE = 1e-5
+
 
 @dataclass
 class Deployment:
@@ -44,6 +46,7 @@ class Deployment:
     card       markdown for people: what it is, data, metrics and how they were measured, licence, how to use it
     licence    of the weights
     about      further plain facts for people
+    tolerance  how far the bundle's outputs may be from the model's, as a share of the largest: two orders of summing
     memory     objects by name that a run hands to its own steps and that no bundle holds, such as the data it was
                trained on
     """
@@ -64,6 +67,7 @@ class Deployment:
     memory: Mapping[str, Any] = field(default_factory=dict)
     net: Module | None = None
     writing: Writing | None = None
+    tolerance: float = TOLERANCE
 
     @cached_property
     def pipeline(self) -> Pipeline | None:

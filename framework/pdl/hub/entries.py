@@ -95,6 +95,7 @@ class Build:
 
     model     {_target_: pdl_cv.MobileNetV2, ...}: the net that the weights of a .pth or .safetensors belong to, or the
               tensors of an .onnx, whose graph is then left aside; the net's `remap` knows their names
+    trained_as  of an .onnx that becomes a bundle by its graph: the class of the net to train that takes its tensors
     arrays    a safetensors file inside the package: what that net needs besides, for its `remap`
     pipeline  what goes before and after the net, or the path of a YAML inside the package
     labels    a text file inside the package, or `metadata:KEY` of the ONNX model
@@ -105,6 +106,7 @@ class Build:
     """
 
     model: dict[str, Any] | None = None
+    trained_as: str | None = None
     arrays: str | None = None
     pipeline: dict[str, Any] | str | None = None
     labels: str | None = None

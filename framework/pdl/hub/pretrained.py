@@ -125,6 +125,11 @@ def load_pretrained(model: Module, source: str | Path) -> Report:
     return load_state(model, read_state(source)) if not _mode.deferred else Report(str(source), type(model).__name__, 0)
 
 
+def arrays_of(model: Module, source: str | Path) -> Mapping[str, Array]:
+    """The arrays of a source in the names and layouts of a net, whether they fit it or not."""
+    return _converted(model, read_state(source))[0]
+
+
 def load_state(model: Module, state: State) -> Report:
     """`load_pretrained` of weights that have been read."""
     arrays, converted = _converted(model, state)

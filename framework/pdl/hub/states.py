@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from pdl import checkpoint
 from pdl.config.source import parsed
 from pdl.dtype import Array
@@ -20,6 +22,7 @@ from pdl.hub.files import resolve
 from pdl.hub.index import entry
 from pdl.hub.torch_file import SUFFIXES, read_torch
 from pdl.onnx import reader
+from pdl.onnx.graph import Graph
 from pdl.runtime.strict import parse
 from pdl.runtime.weights import MAX_HEADER, from_bytes
 
@@ -62,16 +65,22 @@ def state_of(known: Entry, file: Callable[[], Path]) -> State:
     """The weights of an entry of the hub, with what that adds to them; of an ONNX graph, where it names a net, tensors
     under the names that they have there. `file` fetches it."""
     build = known.build or Build()
-    graph = known.file.endswith(ONNX) and build.model is not None
+    graph = known.file.endswith(ONNX) and (build.model is not None or build.trained_as is not None)
     if not graph:
         _require_parameters(known.name, known.file)
     path = file()
-    tensors = reader.read(path).graph.initialisers if graph else {}
+    tensors = _tensors(reader.read(path).graph) if graph else {}
     state = State(known.name, tensors, "onnx") if graph else _of_file(known.name, path, _net(build.model))
     if build.arrays is None:
         return state
     more = known.inside(build.arrays)
     return replace(state, arrays={**state.arrays, **from_bytes(map_file(more), str(more), "safetensors")})
+
+
+def _tensors(graph: Graph) -> dict[str, Array]:
+    """The arrays of a graph by name: its initialisers, and what its nodes Constant hold."""
+    held = {node.outputs[0]: node.attributes.get("value") for node in graph.nodes if node.op == "Constant"}
+    return {**{name: value for name, value in held.items() if isinstance(value, np.ndarray)}, **graph.initialisers}
 
 
 def _of_file(source: str, file: Path, hint: str) -> State:

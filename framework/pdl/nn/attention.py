@@ -137,7 +137,7 @@ class TransformerEncoderLayer(Module):
         *,
         dim_feedforward: Width = 2048,
         dropout: Rate = 0.1,
-        activation: Literal["relu", "gelu"] = "relu",
+        activation: Literal["relu", "gelu", "silu"] = "relu",
         norm_first: bool = False,
         eps: Annotated[float, Range(0)] = 1e-5,
         bias: bool = True,
@@ -185,7 +185,7 @@ class TransformerEncoder(Module):
         *,
         dim_feedforward: Width = 2048,
         dropout: Rate = 0.1,
-        activation: Literal["relu", "gelu"] = "relu",
+        activation: Literal["relu", "gelu", "silu"] = "relu",
         norm_first: bool = False,
         rotary: Base | None = None,
     ) -> None:

@@ -16,7 +16,7 @@ from pdl.data.pipeline import deployed_steps, prepares
 from pdl.dims import Dim
 from pdl.dtype import Array, as_dtype
 from pdl.errors import ConfigError, ShapeError
-from pdl.export.deployment import Deployment
+from pdl.export.deployment import TOLERANCE, Deployment
 from pdl.nn import Module
 from pdl.nn.module import evaluating
 from pdl.ops.base import Spec
@@ -45,11 +45,13 @@ class ImageDeployer(Deployer):
         post: Mapping[str, list[dict[str, Any]]],
         labels: list[str],
         any_size: bool | Literal["width"] = False,
+        tolerance: float = TOLERANCE,
         **about: Any,
     ) -> Deployment:
         """The deployment of `module`, a function around `model` that takes one input, "image".
 
         any_size   whether heights and widths may change, or widths alone; else they are those that the transforms give
+        tolerance  see `Deployment`
         about      further plain facts for people
         """
         transforms = self.recipe.data.transforms(training=False)
@@ -72,6 +74,7 @@ class ImageDeployer(Deployer):
             samples=samples,
             prepare=prepare,
             labels=labels,
+            tolerance=tolerance,
             about={**self.recipe.identity(), "parameters": _count(model), **about},
         )
 

@@ -13,13 +13,16 @@ from pdl import workflow
 from pdl.config.compose import load
 from pdl.data.randomness import SampleRandom
 from pdl.errors import ConfigError, DataError
+from pdl.hub.states import read_state
 from pdl.runtime import load as opened
 from pdl.train import Recipe
 from pdl.train.assembly import assemble
 from pdl.workflow.new_recipe import init
 from pdl_ocr.data.standin import drawn, write_list
+from pdl_ocr.models import CRNN
 from pdl_ocr.recognition import TextRecognition
 from pdl_ocr.recognition.loader import SameWidth
+from pdl_ocr.recognition.transfer import keep_characters
 
 
 def recipe(folder: Path, *overrides: str) -> Any:
@@ -61,8 +64,7 @@ def built(config: Any) -> tuple[Any, Any]:
 
 def test_texts_longer_than_their_steps_are_told(tmp_path: Path) -> None:
     narrow = ["data.transforms.eval.0.width=8", "data.transforms.eval.2.size=[32,8]",
-              "data.transforms.eval.2.multiple=[32,8]", "data.transforms.train.10.size=[32,8]",
-              "data.transforms.train.10.multiple=[32,8]"]  # fmt: skip
+              "data.transforms.eval.2.multiple=[32,8]"]  # fmt: skip
     with pytest.raises(DataError, match=r"lines have more characters than their images have steps"):
         assemble(*built(recipe(tmp_path, "task.skip=false", *narrow)))
 
@@ -109,6 +111,19 @@ def test_a_recipe_is_written_learns_and_reads(tmp_path: Path) -> None:
     assert set(answer["text"]) <= set("abdehknotu")
     assert 0 <= answer["score"] <= 1
     assert session.bundle.labels == list("abdehknotu")
+    _goes_on(tmp_path / "run")
+
+
+def _goes_on(run: Path) -> None:
+    """A net with another dictionary begins with what the run knows of each character that both have."""
+    weights = read_state(str(run)).arrays["classifier.weight"]
+    net: Any = CRNN("vgg", width=0.25, hidden=96, num_classes=5, pretrained=str(run))
+    before = net.classifier.weight.data.copy()
+    keep_characters(net, str(run), "ux日a")
+    kept = {1: "abdehknotu".index("u") + 1, 4: 1, 0: 0}
+    for ours, theirs in kept.items():
+        assert np.array_equal(net.classifier.weight.data[:, ours], weights[:, theirs])
+    assert np.array_equal(net.classifier.weight.data[:, 2:4], before[:, 2:4])
 
 
 def test_what_a_check_finds(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ class ClassificationDeployer(ImageDeployer):
 
     def deployment(self, model: Module, dataset: Any = None) -> Deployment:
         task = self.task
-        views = {"tta": ", ".join(task.tta)} if task.tta else {}
+        views: dict[str, Any] = {"tta": ", ".join(task.tta)} if task.tta else {}
         return self.of_images(
             model,
             dataset,

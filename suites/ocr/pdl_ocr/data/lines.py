@@ -58,7 +58,8 @@ class TextLines(Dataset):
         if ratios is not None and split is not None:
             check_ratios("TextLines", ratios)
             pages = list(dict.fromkeys(line.image for line in lines))
-            names = [page.relative_to(self._base(pages)).as_posix() for page in pages]
+            base = self._base(pages)
+            names = [page.relative_to(base).as_posix() for page in pages]
             kept = {pages[row] for row in stable_split(names, ratios, split, seed=seed)}
             lines = [line for line in lines if line.image in kept]
         if not lines:

@@ -1,8 +1,9 @@
 """The models: one file per family."""
 
 from pdl_ocr.models.crnn import CRNN
+from pdl_ocr.models.ppocr import PPOCRRecogniser
 from pdl_ocr.models.recogniser import Recogniser
 from pdl_ocr.models.svtr import SVTR
 from pdl_ocr.models.svtr_lcnet import SVTRLCNet
 
-__all__ = ["CRNN", "SVTR", "Recogniser", "SVTRLCNet"]
+__all__ = ["CRNN", "SVTR", "PPOCRRecogniser", "Recogniser", "SVTRLCNet"]

@@ -17,6 +17,8 @@ class Recogniser(nn.Module):
     """Columns of the image in a step: T = W / stride."""
     width: int | None = None
     """The width that images must have; None: any multiple of `stride`."""
+    tolerance: ClassVar[float] = 1e-5
+    """How far a bundle may be from the net, as a share of the largest output."""
     heights: ClassVar[tuple[int, ...]] = (32,)
     """Heights of images that the net takes."""
 

@@ -38,12 +38,12 @@ class Mixing(nn.Module):
     """
 
     def __init__(self, channels: int, dim: int, *, layers: int, heads: int, dropout: float) -> None:
-        narrow = divisible(channels / 8)
+        narrow = max(1, channels // 8)
         self.enter = nn.Sequential(
             ConvNorm(channels, narrow, (1, 3), activation=nn.SiLU), ConvNorm(narrow, dim, 1, activation=nn.SiLU)
         )
         self.encoder = nn.TransformerEncoder(
-            dim, heads, layers, dim_feedforward=2 * dim, dropout=dropout, activation="gelu", norm_first=True
+            dim, heads, layers, dim_feedforward=2 * dim, dropout=dropout, activation="silu", norm_first=True
         )
         self.leave = ConvNorm(dim, channels, 1, activation=nn.SiLU)
         self.join = nn.Sequential(

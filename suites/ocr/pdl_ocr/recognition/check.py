@@ -125,9 +125,10 @@ def _side(a: np.ndarray, b: np.ndarray, point: np.ndarray) -> float:
 def _ambiguous(data: Dataset) -> Iterator[Fault]:
     """Image files with the same bytes and different texts."""
     first: dict[str, int] = {}
-    for index, line in enumerate(data.lines if isinstance(data, TextLines) else ()):
+    lines = data.lines if isinstance(data, TextLines) else []
+    for index, line in enumerate(lines):
         if line.polygon is None:
-            other = data.lines[first.setdefault(_hash(str(line.image)), index)]
+            other = lines[first.setdefault(_hash(str(line.image)), index)]
             if other.text != line.text:
                 what = f"says {line.text!r:.40}, but {other.image.name}, which is the same image, {other.text!r:.40}"
                 yield Fault(str(line.image), index, what, "correct one of them")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pdl
 from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
@@ -15,32 +14,21 @@ if TYPE_CHECKING:
     from pdl_ocr.recognition.task import TextRecognition
 
 
-class Probabilities(Module):
-    """softmax of a net's logits."""
-
-    def __init__(self, net: Module) -> None:
-        self.net = net
-        self.train(net.training)
-
-    def forward(self, images: pdl.Tensor) -> pdl.Tensor:
-        """images [N, H, W, C] -> probabilities [N, T, classes]."""
-        return pdl.softmax(self.net(images))
-
-
 class RecognitionDeployer(ImageDeployer):
-    """Probabilities of the characters at each step of lines [N, H, W, C] of any width; greedily decoded afterwards."""
+    """Logits of the characters at each step of lines [N, H, W, C] of any width; softmax and greedy decoding follow."""
 
     task: TextRecognition
 
-    def deployment(self, model: Module, dataset: Any = None) -> Deployment:
+    def deployment(self, model: Any, dataset: Any = None) -> Deployment:
         return self.of_images(
             model,
             dataset,
-            module=Probabilities(model),
-            outputs=("probabilities",),
-            post={"probabilities": [{"step": "ctc"}]},
+            module=model,
+            outputs=("logits",),
+            post={"logits": [{"step": "softmax"}, {"step": "ctc"}]},
             labels=list(self.task.characters),
-            any_size="width" if getattr(model, "width", None) is None else False,
+            any_size="width" if model.width is None else False,
+            tolerance=model.tolerance,
         )
 
     def card(self, model: Module) -> Card:

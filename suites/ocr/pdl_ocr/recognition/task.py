@@ -25,10 +25,10 @@ from pdl_ocr.recognition.loader import Labelled, Widths, line_loader, ratios_of,
 from pdl_ocr.recognition.metrics import recognition_metrics
 from pdl_ocr.recognition.preview import RecognitionPreviewer
 from pdl_ocr.recognition.report import RecognitionReporter
+from pdl_ocr.recognition.transfer import keep_characters
 from pdl_ocr.scripts import characters_of
 
 MOST = 100_000  # characters
-LEAST = 1e-30  # probability that a bundle's log is taken of
 
 
 class TextRecognition(Task):
@@ -102,8 +102,7 @@ class TextRecognition(Task):
         return Loss(self._loss(pdl.log_softmax(model(pdl.as_tensor(batch["image"]))), batch), len(batch["image"]))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        made = model(pdl.as_tensor(batch["image"]))
-        logs = pdl.log(pdl.maximum(made, LEAST)) if isinstance(model, Deployed) else pdl.log_softmax(made)
+        logs = pdl.log_softmax(model(pdl.as_tensor(batch["image"])))
         texts = [self.clean(text) for text in batch["text"]]
         found = self.decode(logs.numpy())
         return Loss(self._loss(logs, batch), len(texts), (found, texts, np.asarray(batch["index"])))
@@ -153,6 +152,13 @@ class TextRecognition(Task):
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
         return {"num_classes": len(self.characters) + 1}
+
+    def model(self, recipe: Recipe) -> Module:
+        """The recipe's, with what the net that it begins with knows of characters that both have."""
+        made = super().model(recipe)
+        if recipe.model.get("pretrained") is not None:
+            keep_characters(made, recipe.model.get("pretrained"), self.characters)
+        return made
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one line of each split through its transforms and the model, and compare its steps with the texts."""
