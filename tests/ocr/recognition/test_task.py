@@ -55,6 +55,8 @@ def test_a_dictionary_that_does_not_fit_is_told_before_training(tmp_path: Path) 
     parts = assemble(task, made)
     assert not any("u" in text for batch in parts.loaders["train"] for text in batch["text"])
     assert any("u" in text for batch in parts.loaders["val"] for text in batch["text"])
+    with pytest.raises(DataError, match=r"none of \d+ lines can be learned"):
+        assemble(*built(recipe(tmp_path, "task.characters=xyz")))
 
 
 def built(config: Any) -> tuple[Any, Any]:

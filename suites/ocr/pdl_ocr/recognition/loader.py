@@ -119,7 +119,7 @@ def line_loader(lines: Labelled, widths: np.ndarray, data: Data, *, training: bo
         raise ConfigError("data.balanced: lines have no classes that could be drawn alike; leave it out")
     size, transforms = data.size(training=training), data.transforms(training=training)
     sampler: BatchSampler = SameWidth(widths, size)
-    if training:
+    if training and len(lines):
         sampler = BucketBatchSampler(widths, size, np.unique(widths), shuffle=True, seed=seed)
     pad = Widths(transforms).pad
     return DataLoader(

@@ -179,6 +179,8 @@ class TextRecognition(Task):
         train = datasets.get("train")
         if train is not None and not self.skip:
             self._all_fit(train, recipe)
+        elif train is not None and not len(self._learnable(train, self._widths(train, recipe, training=True))):
+            raise DataError(f"data.train: none of {len(train)} lines can be learned; see `pdl check`")
 
     def _all_fit(self, train: Dataset, recipe: Recipe) -> None:
         texts = texts_of(train)
@@ -203,11 +205,13 @@ class TextRecognition(Task):
 
     def steps(self, dataset: Dataset, recipe: Recipe, *, training: bool) -> np.ndarray:
         """int64 [N]: the steps of each line of a data set."""
-        widths = Widths(recipe.data.transforms(training=training)).of(ratios_of(dataset))
-        return widths // max(self.stride, 1)
+        return self._widths(dataset, recipe, training=training) // max(self.stride, 1)
+
+    def _widths(self, dataset: Dataset, recipe: Recipe, *, training: bool) -> np.ndarray:
+        return Widths(recipe.data.transforms(training=training)).of(ratios_of(dataset))
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> DataLoader:
-        widths = Widths(recipe.data.transforms(training=training)).of(ratios_of(dataset))
+        widths = self._widths(dataset, recipe, training=training)
         rows = np.arange(len(dataset))
         if training and self.skip:
             rows = self._learnable(dataset, widths)
@@ -216,12 +220,10 @@ class TextRecognition(Task):
         )
 
     def _learnable(self, dataset: Dataset, widths: np.ndarray) -> np.ndarray:
+        """int64 [n]: the lines that have a text, of known characters, for which there are steps enough."""
         texts = texts_of(dataset)
         known = np.array([bool(text) and all(c in self.numbers for c in self.clean(text)) for text in texts], bool)
-        rows = np.flatnonzero(known & (self.needed(texts) <= widths // max(self.stride, 1)))
-        if not len(rows):
-            raise DataError(f"data.train: none of {len(texts)} lines can be learned; see `pdl check`")
-        return rows
+        return np.flatnonzero(known & (self.needed(texts) <= widths // max(self.stride, 1)))
 
     def learned_config(self) -> dict[str, Any]:
         return {"characters": self.characters, "dictionary": None, "mode": self.mode}
