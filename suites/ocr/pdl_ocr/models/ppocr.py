@@ -43,7 +43,12 @@ class Merged(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, before] -> [N, H / stride, W / stride, channels]."""
-        return self.outer(pdl.hardswish(self.inner(self.conv(x))))  # type: ignore[no-any-return]
+        conv, scale = self.conv, self.inner.scale
+        assert conv.bias is not None
+        # the inner scale and shift go into the weights, which are few
+        weight, bias = conv.weight * scale, conv.bias * scale + self.inner.shift
+        y = pdl.conv2d(x, weight, bias, stride=conv.stride, padding=conv.padding, groups=conv.groups)
+        return self.outer(pdl.hardswish(y))  # type: ignore[no-any-return]
 
 
 class PPOCRRecogniser(Recogniser):
