@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pdl.data import DataLoader, Dataset, Few, sample_name
+from pdl.data.pipeline import Pipeline
 from pdl.data.transforms.numeric import displayed
 from pdl.report import Section, image_table
 from pdl.train import Look, Previewer
@@ -42,8 +43,6 @@ class RecognitionPreviewer(Previewer):
         """The lines by number as an epoch sees them; None: as evaluation does."""
         loader: DataLoader = self.task.loader(few, self.recipe, training=False, seed=look.seed)
         if epoch is not None:
-            from pdl.data.pipeline import Pipeline
-
             loader.pipeline = Pipeline(self.recipe.data.transforms(training=True))
             loader.set_epoch(epoch)
         steps = loader.pipeline.steps

@@ -73,7 +73,7 @@ class TextRecognition(Task):
         if twice:
             raise ConfigError(f"task.characters: {listed(twice, 10)} more than once; give each character once")
         self.lower, self.skip, self.mode, self.mistakes = lower, skip, mode, mistakes
-        self._numbers: dict[str, int] = {}
+        self._numbered: tuple[str, dict[str, int]] = ("", {})
         self.stride = 0  # columns of an image in a step, once the model is known
 
     # -- texts ---------------------------------------------------------------------------------------------------------
@@ -89,9 +89,9 @@ class TextRecognition(Task):
     @property
     def numbers(self) -> dict[str, int]:
         """The class of each character."""
-        if len(self._numbers) != len(self.characters):
-            self._numbers = {c: i + 1 for i, c in enumerate(self.characters)}
-        return self._numbers
+        if self._numbered[0] != self.characters:
+            self._numbered = (self.characters, {c: i for i, c in enumerate(self.characters, 1)})
+        return self._numbered[1]
 
     def decode(self, scores: np.ndarray) -> list[str]:
         """The texts of scores [N, T, characters + 1]: the best class of each step, repeats and blanks dropped."""
