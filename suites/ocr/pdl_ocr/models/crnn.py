@@ -119,7 +119,7 @@ class CRNN(Recogniser):
     hidden     of an LSTM, in each direction (PaddleOCR: 48 behind mobilenet_v3, else 256)
     layers     LSTMs one on top of the other
     dropout    before the last layer
-    pretrained a run, a file or a name of the hub
+    pretrained  a run, a file or a name of the hub
     """
 
     head: ClassVar[str] = "classifier"

@@ -68,7 +68,7 @@ class SVTR(Recogniser):
     pixels, blocks of local and global attention in three stages that each halve the height, the mean over the rows.
 
     size        tiny, small, base or large: table 1 of the paper
-    image_width the width that all images have: positions are learned
+    image_width  the width that all images have: positions are learned
     pretrained  a run, a file or a name of the hub
     """
 

@@ -64,7 +64,7 @@ class SVTRLCNet(Recogniser):
     width      multiplies the channels of the convolutions (0.95 in PP-OCRv4)
     stride     columns of the image in a step: 8 as in PP-OCR, or 4, for words and narrow letters
     dim        of the attention, `layers` of it with `heads` heads
-    pretrained a run, a file or a name of the hub
+    pretrained  a run, a file or a name of the hub
     """
 
     head: ClassVar[str] = "classifier"
