@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,34 @@ def test_what_is_wrong_is_told(fonts: list[str], words: str, tmp_path: Path) -> 
     (tmp_path / "broken.ttf").write_bytes(b"no font")
     with pytest.raises(DataError, match=r"broken\.ttf: cannot be read as a font"):
         coverage(tmp_path / "broken.ttf")
+
+
+def test_lines_keep_to_the_characters_of_their_texts_and_to_their_length(fonts: list[str], words: str) -> None:
+    data = SyntheticLines(fonts, texts=words, count=300, cases=1.0, numbers=0.5, marks=0.5)
+    assert set("".join(data.texts)) <= {*"appleBerrycherrydatenaïve"}
+    data = SyntheticLines(fonts, texts=words, count=300, words=(1, 2), length=(9, 14))
+    assert {len(text) for text in data.texts} <= {*range(9, 15)}
+    with pytest.raises(DataError, match="none of its 5 words fits"):
+        SyntheticLines(fonts, texts=words, length=(9, 14))
+
+
+def test_a_script_is_shaped_however_it_is_given(fonts: list[str], tmp_path: Path) -> None:
+    (tmp_path / "hindi.txt").write_text("\u0928\u092e\u0938\u094d\u0924\u0947", encoding="utf-8")
+    for settings in (
+        {"texts": str(tmp_path / "hindi.txt")},
+        {"characters": "\u0628\u062a"},
+        {"characters": "\u0928\u092e"},
+    ):
+        data = SyntheticLines.__new__(SyntheticLines)
+        with suppress(DataError):  # none of these fonts may have them; the engine was chosen before
+            data.__init__(fonts, **settings)  # type: ignore[misc, arg-type]
+        assert data.shaped
+    assert not SyntheticLines(fonts, characters="latin").shaped
+
+
+def test_characters_that_no_font_has_are_told(fonts: list[str]) -> None:
+    data = SyntheticLines(fonts, characters="ab\N{CUNEIFORM SIGN A}", count=20)
+    (found,) = data.faults
+    assert found.severity == "warning"
+    assert "\N{CUNEIFORM SIGN A}" in found.what
+    assert set("".join(data.texts)) <= {*"ab"}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pdl.errors import DataError, UsageError
-from pdl_ocr.scripts import is_right_to_left
+from pdl_ocr.scripts import direction
 
 ENDINGS = (".ttf", ".otf", ".ttc")
 OPENED = 4096  # fonts of a size that stay open
@@ -105,12 +105,14 @@ def _measured(path: Path, character: str) -> tuple[float, int, int]:
 
 def ink(font: Any, text: str) -> np.ndarray:
     """uint8 [h, w]: how much of each pixel a text covers, cut to its extent."""
-    image, draw = _library("PIL.Image", "drawing"), _library("PIL.ImageDraw", "drawing")
-    left, top, right, bottom = extent(font, text)
-    canvas = image.new("L", (right - left, bottom - top))
-    draw.Draw(canvas).text((-left, -top), text, fill=255, font=font, **_direction(font, text))
+    image = _library("PIL.Image", "drawing")
+    cover = font.getmask(text, mode="L", **_direction(font, text))  # laid out once; ImageDraw would do it twice more
+    if not all(cover.size):  # white space
+        return np.zeros((max(1, cover.size[1]), max(1, cover.size[0])), np.uint8)
+    canvas = image.new("L", cover.size)
+    canvas.im.paste(cover, (0, 0, *cover.size))
     return np.asarray(canvas)
 
 
 def _direction(font: Any, text: str) -> dict[str, str]:
-    return {"direction": "rtl" if is_right_to_left(text) else "ltr"} if font.layout_engine == RAQM else {}
+    return {"direction": direction(text)} if font.layout_engine == RAQM else {}

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from pdl.data.dataset import Dataset, Sample, digest
-from pdl.data.faults import fault, unreadable
+from pdl.data.faults import Fault, fault, unreadable
 from pdl.data.randomness import SampleRandom
 from pdl.data.splits import stable_split
 from pdl.data.store import under_roots
@@ -19,7 +19,8 @@ from pdl.errors import ConfigError, DataError, UsageError
 from pdl.files import read_bytes
 from pdl.hints import Range
 from pdl_ocr.data.fonts import coverage, covering, estimated, extent, font_files, ink, opened
-from pdl_ocr.scripts import SCRIPTS, SHAPED, characters_of, is_right_to_left
+from pdl_ocr.data.strings import Strings
+from pdl_ocr.scripts import SCRIPTS, characters_of, needs_shaping
 
 Split = Literal["train", "val", "test"]
 MOST_BYTES = 1 << 28
@@ -45,7 +46,7 @@ class SyntheticLines(Dataset):
     unseen      the share of the fonts, by a hash of their names, with which val and test are drawn and train is not, so
                 that accuracy is that on fonts never seen; 0: all fonts for all splits
     words       the fewest and the most words of a line
-    length      the fewest and the most characters of a line
+    length      the fewest and the most characters of a line; where words are too short, they become more than `words`
     cases       the share of words that are written in capitals, with a capital first, or in small letters, rather than
                 as they stand
     numbers     the share of words that a number takes the place of
@@ -78,12 +79,12 @@ class SyntheticLines(Dataset):
         self.words, self.length, self.height = tuple(words), tuple(length), tuple(height)
         self.cases, self.numbers, self.marks = cases, numbers, marks
         self.characters = characters_of(characters) if characters in SCRIPTS else characters
-        self.shaped = characters in SHAPED or (
-            self.characters is not None and any(map(is_right_to_left, self.characters))
-        )
         self.vocabulary = [] if texts is None else self._vocabulary(_located(texts))
         if not self.vocabulary and self.characters is None:
             raise ConfigError("SyntheticLines: give texts (a file of words), characters, or both")
+        if self.characters is None:
+            self.characters = "".join(sorted({*"".join(self.vocabulary), *(" " if words[1] > 1 else "")}))
+        self.shaped = needs_shaping(self.characters)
         self.fonts = self._fonts(
             font_files([_located(each) for each in ([fonts] if isinstance(fonts, str | Path) else fonts)]), unseen
         )
@@ -99,7 +100,8 @@ class SyntheticLines(Dataset):
             raise fault(path, "not UTF-8 text", "save it as UTF-8") from error
         allowed = None if self.characters is None else frozenset(self.characters)
         words = dict.fromkeys(unicodedata.normalize("NFC", text).split())
-        found = [w for w in words if len(w) <= self.length[1] and (allowed is None or allowed.issuperset(w))]
+        least = self.length[0] if self.words[1] == 1 else 1
+        found = [w for w in words if least <= len(w) <= self.length[1] and (allowed is None or allowed.issuperset(w))]
         if not found:
             raise fault(path, f"none of its {len(words)} words fits the characters and the length", "give others")
         return found
@@ -114,13 +116,16 @@ class SyntheticLines(Dataset):
             raise DataError(f"SyntheticLines: unseen={unseen} of {len(files)} fonts leaves none for {self.split}")
         return [files[row] for row in rows]
 
-    def _pool(self) -> str:
-        """The characters that are drawn at random where there are no words."""
+    def _pool(self) -> Strings:
+        """What is drawn at random where there are no words."""
         if self.vocabulary:
-            return ""
+            return Strings("")
         covered = frozenset().union(*(coverage(path) for path in self.fonts))
-        found = "".join(c for c in self.characters or "" if c in covered and not unicodedata.combining(c) and c != " ")
-        if not found:
+        found = Strings("".join(c for c in self.characters or "" if c in covered and c != " "))
+        if lost := [c for c in self.characters or "" if c not in covered and not c.isspace()]:
+            what = f"no font has {len(lost)} of the characters ({''.join(lost[:40])!r}), which are never drawn"
+            self.faults = [Fault(None, None, what, "add fonts that have them", split=self.split, severity="warning")]
+        if not found.starts:
             covering(self.fonts, self.characters or "")  # says what is missing
             raise UsageError("SyntheticLines: characters has nothing to draw but spaces and marks")
         return found
@@ -158,8 +163,7 @@ class SyntheticLines(Dataset):
 
     def _text(self, rng: SampleRandom) -> str:
         if not self.vocabulary:
-            n = rng.integers(self.length[0], self.length[1] + 1)
-            return "".join(self.pool[rng.integers(0, len(self.pool))] for _ in range(n))
+            return self.pool.draw(rng.integers(self.length[0], self.length[1] + 1), rng)
         for _ in range(TRIES):
             words = [self._word(rng) for _ in range(rng.integers(self.words[0], self.words[1] + 1))]
             text = " ".join(words)
@@ -168,7 +172,9 @@ class SyntheticLines(Dataset):
                 text = " ".join(words)
             if self.length[0] <= len(text) <= self.length[1]:
                 return text
-        return text[: self.length[1]]
+        while len(text) < self.length[0]:
+            text += (" " if self._allowed(" ") else "") + self._word(rng)
+        return text[: self.length[1]].rstrip()
 
     def _word(self, rng: SampleRandom) -> str:
         allowed = self._allowed
@@ -184,7 +190,7 @@ class SyntheticLines(Dataset):
         return word
 
     def _allowed(self, text: str) -> bool:
-        return self.characters is None or self._set.issuperset(text)
+        return self._set.issuperset(text)
 
     @cached_property
     def _set(self) -> frozenset[str]:
@@ -240,8 +246,9 @@ def painted(cover: np.ndarray, margins: tuple[int, int, int, int], rng: SampleRa
     Paper is plain, shaded or grained; now and then there is a shadow of the letters, or a line below them.
     """
     left, top, right, bottom = margins
-    alpha = np.pad(cover, ((top, bottom), (left, right))).astype(np.float32) / 255
-    height, width = alpha.shape
+    height, width = cover.shape[0] + top + bottom, cover.shape[1] + left + right
+    alpha = np.zeros((height, width), np.float32)
+    np.divide(cover, np.float32(255), out=alpha[top : height - bottom, left : width - right])
     paper, colour = _colours(rng)
     ground = np.empty((height, width, 3), np.float32)
     ground[:] = paper
@@ -258,8 +265,10 @@ def painted(cover: np.ndarray, margins: tuple[int, int, int, int], rng: SampleRa
         ground *= 1 - 0.5 * dark
     if rng.chance(0.04):
         alpha[height - bottom - rng.integers(0, 2) :][:1] = 1
-    mixed = ground + alpha[:, :, None] * (colour - ground)
-    return np.clip(mixed, 0, 255).astype(np.uint8)
+    mixed = colour - ground  # in place: memory of this size is slow to come by
+    mixed *= alpha[:, :, None]
+    mixed += ground
+    return np.clip(mixed, 0, 255, out=mixed).astype(np.uint8)
 
 
 def _colours(rng: SampleRandom) -> tuple[np.ndarray, np.ndarray]:

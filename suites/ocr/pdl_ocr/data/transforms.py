@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import cv2
@@ -15,6 +16,22 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 
 Probability = Annotated[float, Range(0, 1)]
+KEPT = 1 << 18  # normal numbers that are drawn once: drawing them anew takes as long as a letter does
+
+
+@lru_cache(maxsize=1)
+def _kept() -> np.ndarray:
+    made = np.random.Generator(np.random.Philox(key=0)).standard_normal(KEPT, np.float32)
+    made.flags.writeable = False
+    return made
+
+
+def _normal(count: int, rng: SampleRandom) -> np.ndarray:
+    """float32 [count] of normal numbers: a piece of the `KEPT` ones, at random; for large images new ones."""
+    if count > KEPT // 2:
+        return rng.generator().standard_normal(count, np.float32)
+    begin = rng.integers(0, KEPT - count + 1)
+    return _kept()[begin : begin + count]
 
 
 @dataclass(frozen=True)
@@ -115,10 +132,11 @@ class GaussianNoise(_Sometimes):
 
     def distorted(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
         height, width, channels = image.shape
-        drawn = rng.generator()
-        shape = (height, width, channels if rng.chance(0.5) else 1)
-        noise = drawn.standard_normal(shape, np.float32) * np.float32(self.std * rng.uniform(0.2, 1))
-        return np.clip(image + noise, 0, 255).astype(np.uint8)
+        planes = channels if rng.chance(0.5) else 1
+        noise = _normal(height * width * planes, rng).reshape(height, width, planes)
+        noise = noise * np.float32(self.std * rng.uniform(0.2, 1))
+        noise = cv2.merge([noise] * channels) if planes < channels else noise
+        return np.asarray(cv2.add(image, noise.reshape(image.shape), dtype=cv2.CV_8U))
 
 
 @dataclass(frozen=True)
@@ -130,11 +148,12 @@ class Shadow(_Sometimes):
     def distorted(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
         height, width = image.shape[:2]
         angle, middle = rng.uniform(0, 2 * math.pi), rng.uniform(0.2, 0.8)
-        y, x = np.ogrid[0:height, 0:width]
-        along = math.cos(angle) * (x / width - middle) + math.sin(angle) * (y / height - 0.5)
-        soft = 1 / (1 + np.exp(-along * rng.uniform(4, 40)))
-        factor = 1 - rng.uniform(0, self.amount) * soft
-        return np.clip(image * factor[:, :, None], 0, 255).astype(np.uint8)
+        steep, depth = rng.uniform(4, 40), rng.uniform(0, self.amount)
+        x = steep * math.cos(angle) * (np.arange(width, dtype=np.float32) / width - middle)
+        y = steep * math.sin(angle) * (np.arange(height, dtype=np.float32)[:, None] / height - 0.5)
+        factor = (1 - depth / (1 + np.exp(-(x + y)))).astype(np.float32)
+        factors = factor if image.shape[2] == 1 else cv2.merge([factor] * image.shape[2])
+        return np.asarray(cv2.multiply(image, factors.reshape(image.shape), dtype=cv2.CV_8U))
 
 
 @dataclass(frozen=True)
