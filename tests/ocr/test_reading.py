@@ -68,6 +68,29 @@ def test_lines_upside_down_are_turned(reader) -> None:
     assert texts(reader(x)) == ["cba"]
 
 
+class Wrong:
+    """A model that takes every line for one upside down."""
+
+    def batch(self, images: list) -> list[dict]:
+        return [{"label": "180", "score": 0.99} for _ in images]
+
+
+def test_a_line_that_is_turned_wrongly_is_read_as_it_was(reader) -> None:
+    reader.turn = Wrong()
+    straight = reader.read
+    line = bars("abc")
+
+    class Reads:
+        """Reads lines with their upper half bright well, others badly."""
+
+        def batch(self, images: list) -> list[dict]:
+            return [{**each, "score": each["score"] if x[: len(x) // 2, :, 1].mean() > 128 else 0.4}
+                    for each, x in zip(straight.batch(images), images, strict=True)]  # fmt: skip
+
+    reader.read = Reads()
+    assert [each["text"] for each in reader.lines([line, line[::-1, ::-1]])] == ["abc", "abc"]
+
+
 def test_lines_that_run_downwards_are_read(reader) -> None:
     x = page()
     put(x, np.rot90(bars("abbc"), -1), 100, 60)
@@ -79,7 +102,7 @@ def test_pictures_in_a_batch_and_empty_ones(reader) -> None:
     put(x, bars("ca"), 100, 100)
     assert [texts(answer) for answer in reader.batch([page(), x, page(64, 64)])] == [[], ["ca"], []]
     reader.score = 1.0
-    assert reader(x) == {"lines": []}
+    assert reader(x) == {"lines": [], "width": 800, "height": 600}
 
 
 def test_wrong_arguments(suite: None) -> None:

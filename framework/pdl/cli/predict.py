@@ -62,6 +62,12 @@ def command(
     save: Annotated[
         Path | None, typer.Option("--save", metavar="DIR", help="Draw the answers into this folder.")
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="NAME", help="What --save writes in place of drawings, of those of the model."
+        ),
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, help="Inputs looked at together.", show_default=False)
     ] = None,
@@ -85,8 +91,17 @@ def command(
     from pdl.runtime.journal import Journal
     from pdl.runtime.predict import pipeline_of, separator_of, write_answers
     from pdl.runtime.steps.writing import STREAM
-    from pdl.workflow.prediction import open_model, parse_options, predict_words, stream_words
+    from pdl.workflow.prediction import (
+        open_model,
+        parse_options,
+        predict_words,
+        require_no_form,
+        saver,
+        stream_words,
+    )  # fmt: skip
 
+    if save is None:
+        require_no_form(form)
     predictor = open_model(model, timeout=timeout, max_memory=max_memory)
     pipeline = pipeline_of(predictor)
     if help:
@@ -122,7 +137,8 @@ def command(
     done = 0 if journal is None else journal.done
     answers = predict_words(predictor, words, values, **options, strict=strict, skip=done, timeout=timeout)
     with ExitStack() as stack:
-        found = _with_drawings(_interruptible(answers, words), save, stack)
+        places = None if save is None else stack.enter_context(saver(save, form, pipeline))
+        found = _saved(_interruptible(answers, words), places)
         if files:
             before = (0, 0) if journal is None else (journal.done, journal.without)
             return _write(*files[0], (each for each, _ in found), pipeline.input, before)
@@ -203,9 +219,10 @@ def _inputs(model: str, pipeline: Any) -> str:
     from pdl.workflow.prediction import options_of
 
     flags = options_of(pipeline)
-    names = [f"{flag.name} {flag.metavar}".rstrip() for flag in flags]
-    width = max(map(len, names), default=0)
-    lines = [f"  {name:<{width}}  {flag.help}" for name, flag in zip(names, flags, strict=True)]
+    about = {f"{flag.name} {flag.metavar}".rstrip(): flag.help for flag in flags}
+    about |= {f"--save DIR --format {form.name}": f"{form.help} (*{form.suffix})" for form in pipeline.forms}
+    width = max(map(len, about), default=0)
+    lines = [f"  {name:<{width}}  {help}" for name, help in about.items()]
     ranks = "It ranks, so --topk limits its answers." if pipeline.ranks else "It does not rank: leave --topk out."
     return "\n".join([f"Inputs of {model}: {pipeline.input.about or pipeline.input.takes}", *lines, ranks])
 
@@ -221,13 +238,10 @@ def _interruptible(found: Iterator[Any], words: list[str]) -> Iterator[Any]:
             raise
 
 
-def _with_drawings(found: Iterator[Any], save: Path | None, stack: ExitStack) -> Iterator[tuple[Any, str | None]]:
-    """Each prediction, and the file that it was drawn into; files are finished with the stack."""
-    from pdl.workflow.prediction import Drawings
-
-    drawings = None if save is None else stack.enter_context(Drawings(save))
+def _saved(found: Iterator[Any], places: Any) -> Iterator[tuple[Any, str | None]]:
+    """Each prediction, and the file that it is saved in by `places`, what `pdl.workflow.prediction.saver` made."""
     for each in found:
-        yield each, None if drawings is None or each.error is not None else str(drawings.add(each))
+        yield each, None if places is None or each.error is not None else str(places.add(each))
 
 
 def _noted(found: Iterator[tuple[Any, str | None]], step: Any) -> Iterator[tuple[Any, str | None]]:

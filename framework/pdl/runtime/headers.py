@@ -9,12 +9,13 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TypeAlias
 
 #: names of files that are taken for images
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
-MAX_PAGES = 100  # of a TIFF
+MAX_PAGES = 1000  # of a TIFF
 MAX_PIXELS = 1 << 28  # refuse what unpacks to more than 268 million pixels
 
 Data: TypeAlias = bytes | mmap.mmap
@@ -113,22 +114,38 @@ def _pnm_trouble(data: Data) -> str | None:
 
 
 def _tiff_trouble(data: Data) -> str | None:
+    """The sizes of all pages of a TIFF."""
+    for number, (width, height) in enumerate(_tiff_sizes(data)):
+        if number == MAX_PAGES:
+            return f"a TIFF of more than {MAX_PAGES} pages"
+        if trouble := _size_trouble(width, height):
+            return trouble
+    return None
+
+
+def _tiff_sizes(data: Data) -> Iterator[tuple[int, int]]:
     """Width and height (tags 256 and 257) of every page (TIFF 6.0, section 2); those of BigTIFF are not read."""
     end = "<" if data[:2] == b"II" else ">"
     at = int(struct.unpack_from(f"{end}I", data, 4)[0])
-    for _ in range(MAX_PAGES):
+    while at:
         count = int(struct.unpack_from(f"{end}H", data, at)[0])
         size = {256: 0, 257: 0}
         for entry in range(at + 2, at + 2 + 12 * count, 12):
             tag, type_ = struct.unpack_from(f"{end}HH", data, entry)
             if tag in size:
                 size[tag] = int(struct.unpack_from(f"{end}{'H' if type_ == 3 else 'I'}", data, entry + 8)[0])
-        if trouble := _size_trouble(size[256], size[257]):
-            return trouble
+        yield size[256], size[257]
         at = int(struct.unpack_from(f"{end}I", data, at + 2 + 12 * count)[0])
-        if not at:
-            return None
-    return f"a TIFF of more than {MAX_PAGES} pages"
+
+
+def tiff_pages(data: Data) -> int:
+    """How many pages a TIFF has, at most `MAX_PAGES`; 0 of what is none, or is damaged."""
+    if data[:4] not in (b"II*\0", b"MM\0*"):
+        return 0
+    try:
+        return sum(1 for _ in islice(_tiff_sizes(data), MAX_PAGES))
+    except struct.error:
+        return 0
 
 
 #: how files begin, and what looks at the rest

@@ -28,7 +28,7 @@ from pdl.runtime.sample import Sample
 from pdl.runtime.steps import registry
 from pdl.runtime.steps.base import Resources, Step
 from pdl.runtime.steps.inputs import Flag, InputStep, PreStep
-from pdl.runtime.steps.outputs import PostStep, Ranking, Thresholded, Writer
+from pdl.runtime.steps.outputs import Form, PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.steps.writing import Writes
 from pdl.runtime.strict import check, fault
 
@@ -296,6 +296,11 @@ class Pipeline:
     def writers(self) -> Sequence[Writer]:
         """Forms of files, beside tables, that answers can be written in."""
         return [writer for steps in self.post.values() if steps for writer in steps[-1].writers]
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """Forms of files, beside drawings, that answers are saved in, each in its own."""
+        return [form for steps in self.post.values() if steps for form in steps[-1].forms]
 
     def draw(self, item: Any, answer: Answer) -> Drawing:
         """An input with its answer, to look at; UsageError where there is nothing to draw."""

@@ -15,6 +15,7 @@ from pdl.dtype import Array
 from pdl.errors import DataError, TimeLimitError, UsageError, listed
 from pdl.files import replacing
 from pdl.limits import limited, require_seconds
+from pdl.runtime.documents import Page
 from pdl.runtime.drawing import Drawing
 from pdl.runtime.journal import Journal
 from pdl.runtime.pipeline import Answer, Pipeline
@@ -46,6 +47,7 @@ class Prediction:
     answer: Answer
     pipeline: Pipeline
     film: Film | None = None
+    page: Page | None = None
 
     @property
     def error(self) -> str | None:
@@ -120,6 +122,8 @@ def predict(
         skip_errors, waiting = len(first) > 1, chain(first, waiting)
     waiting = islice(waiting, skip, None)
     while group := list(islice(waiting, batch_size or pipeline.input.batch_size)):
+        if not skip_errors and (damage := next((each.error for each in group if each.error is not None), None)):
+            raise DataError(damage)
         with limited(seconds=timeout):
             items = [each.item for each in group if each.error is None]
             if tiles is None:
@@ -129,7 +133,7 @@ def predict(
         following = iter(answers)
         for each in group:
             answer = next(following) if each.error is None else Answer(error=each.error)
-            yield Prediction(each.name, each.item, answer, pipeline, each.film)
+            yield Prediction(each.name, each.item, answer, pipeline, each.film, each.page)
 
 
 @dataclass(frozen=True)

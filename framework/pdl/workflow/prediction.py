@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from pdl.errors import DataError, UsageError
+from pdl.errors import DataError, UsageError, listed
+from pdl.files import replacing
 from pdl.report.answers import free, rendered
 from pdl.report.answers import save as save_drawing
 from pdl.runtime.bundle import is_bundle
@@ -18,6 +20,7 @@ from pdl.runtime.predict import predict as predict_each
 from pdl.runtime.session import load
 from pdl.runtime.steps import Flag
 from pdl.runtime.steps.inputs import Input
+from pdl.runtime.steps.outputs import Form, Pages
 from pdl.runtime.videos import Film, VideoWriter
 from pdl.workflow.addresses import fetched, is_address
 from pdl.workflow.locating import require_bundle
@@ -68,20 +71,41 @@ def predict(
     batch_size: int | None = None,
     weights: str | None = None,
     save: str | Path | None = None,
+    form: str | None = None,
     timeout: float | None = None,
 ) -> list[dict[str, Any]]:
     """The predictions of a run, a bundle, a name of the hub, or what `open_model` gave, as plain values; see
     `pdl.runtime.predict.predict` for what an input may be.
 
-    With `save` every prediction is drawn into a file of that folder, whose path is added under "saved". `timeout` is in
+    With `save` every prediction is drawn into a file of that folder, whose path is added under "saved"; with `form`,
+    the name of one that the model offers ("pdf", "md", ... of those that read text), it is written so. `timeout` is in
     seconds, for opening the model and for each group of inputs.
     """
     predictor = open_model(model, weights=weights, timeout=timeout) if isinstance(model, str | Path) else model
     found = predict_each(predictor, inputs, topk=topk, score=score, tiles=tiles, batch_size=batch_size, timeout=timeout)
     if save is None:
+        require_no_form(form)
         return [each.to_dict() for each in found]
-    with Drawings(save) as drawings:
-        return [{**each.to_dict(), "saved": str(drawings.add(each))} for each in found]
+    with saver(save, form, pipeline_of(predictor)) as files:
+        return [{**each.to_dict(), "saved": str(files.add(each))} for each in found]
+
+
+def require_no_form(form: str | None) -> None:
+    """UsageError for a form of files where no folder is named for them."""
+    if form is not None:
+        raise UsageError(f"--format {form} says what --save writes: add --save DIR")
+
+
+def saver(folder: str | Path, form: str | None, pipeline: Pipeline) -> Drawings | Documents:
+    """What saves predictions in a folder: as drawings, or in the form of this name. UsageError for a form that the
+    model does not have."""
+    if form is None:
+        return Drawings(folder)
+    known = {each.name: each for each in pipeline.forms}
+    if form not in known:
+        have = f"it has {listed(list(known))}" if known else "its answers are drawn: leave out --format"
+        raise UsageError(f"this model's answers are not saved as {form!r:.60}; {have}")
+    return Documents(folder, known[form])
 
 
 class Drawings:
@@ -103,11 +127,67 @@ class Drawings:
         """Draw one; the file."""
         drawing, film = prediction.draw(), prediction.film
         if film is None or drawing.image is None:
-            return save_drawing(drawing, self.folder, prediction.name)
+            return save_drawing(drawing, self.folder, _title(prediction))
         if film not in self._films:
             self._films[film] = VideoWriter(free(self.folder, Path(film.name).stem, ".mp4"), film.rate)
         self._films[film].write(rendered(drawing))
         return self._films[film].path
+
+
+def _title(prediction: Prediction) -> str:
+    """The name of the drawing of a prediction: scan-3.png of the third page of scan.pdf."""
+    page = prediction.page
+    return prediction.name if page is None else f"{Path(page.document).stem}-{page.number}.png"
+
+
+class Documents:
+    """Writes predictions into files of a folder in a form of the model's: each into its own, the pages of a document,
+    and the frames of a video, into one, which is there when it is finished. A context, at whose end the last one is; a
+    file that an error ends is removed."""
+
+    def __init__(self, folder: str | Path, form: Form) -> None:
+        self.folder, self.form = Path(folder), form
+        self._open = ExitStack()
+        self._pages: Pages | None = None
+        self._path = Path()
+        self._last: tuple[Any, int] = (None, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None:
+            self._finish()
+        else:
+            self._open.__exit__(kind, error, trace)
+
+    def add(self, prediction: Prediction) -> Path:
+        """Write one; the file that it will be in."""
+        name, number = self._place(prediction)
+        if self._pages is None or name is None or name != self._last[0] or number <= self._last[1]:
+            self._finish()
+            self._begin(prediction.name if name is None else name)
+        self._last = name, number
+        assert self._pages is not None
+        self._pages.add(prediction)
+        return self._path
+
+    def _place(self, prediction: Prediction) -> tuple[str | None, int]:
+        """What a prediction is a part of, and where there; None of one that is a whole."""
+        if prediction.page is not None:
+            return prediction.page.document, prediction.page.number
+        return (None, 0) if prediction.film is None else (prediction.film.name, self._last[1] + 1)
+
+    def _begin(self, name: str) -> None:
+        self._path = free(self.folder, Path(name).stem, self.form.suffix)
+        part = self._open.enter_context(replacing(self._path))
+        self._pages = self.form.begin(self._open.enter_context(part.open("wb")), Path(name).name)
+
+    def _finish(self) -> None:
+        if self._pages is not None:
+            self._pages.close()
+            self._pages = None
+            self._open.close()
 
 
 def predict_words(

@@ -13,24 +13,23 @@ from pdl.runtime.images import opencv
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import pipeline_of
 from pdl.runtime.session import Session
-from pdl.runtime.steps.images import ImageInput
 from pdl.runtime.steps.labels import Ctc, Top
+from pdl_ocr.layout import UPRIGHT, places
 from pdl_ocr.steps.boxes import DbBoxes
-from pdl_ocr.steps.lines import Lines
-
-#: from this height on, as a part of its width, a line is one that runs downwards
-UPRIGHT = 1.5
+from pdl_ocr.steps.lines import Lines, PageInput
 
 
 class Reader:
-    """{"lines": [{"text", "score", "polygon"}]} of an image, in reading order; polygons as `db_boxes` tells them. A
+    """{"lines": [{"text", "score", "polygon", "block", "paragraph", "row"}], "width", "height"} of an image, in reading
+    order with columns; polygons as `db_boxes` tells them, the rest as `pdl_ocr.layout.Place` and in pixels. A
     `pdl.runtime.predict.Predictor`.
 
     detect   finds lines: answers {"boxes": [{"polygon", "score"}]}
     read     reads the image of a line: answers {"text", "score"}
     turn     tells lines upside down: answers {"label": "0" or "180", "score"}; None where all lines are upright
     score    lines read with less are left out
-    sure     a line is turned where `turn` says 180 with more than this
+    sure     a line is turned where `turn` says 180 with more than this; one that is read with less then is read as it
+             was, too
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class Reader:
             if part is not None and pipeline_of(part).answering(step) is None:
                 raise UsageError(f"Reader: {name} does not answer as it should: its pipeline has no step {step.name!r}")
         self.detect, self.read, self.turn, self.score, self.sure = detect, read, turn, score, sure
-        self.pipeline = Pipeline({"image": [ImageInput("rgb")]}, {"lines": [Lines()]})
+        self.pipeline = Pipeline({"image": [PageInput("rgb")]}, {"lines": [Lines()]})
 
     def __call__(self, item: Any) -> dict[str, Any]:
         """The text on one image: an array uint8 [H, W] or [H, W, 3] (RGB), a path, or the bytes of a file."""
@@ -60,20 +59,27 @@ class Reader:
         boxes = self.detect(image)["boxes"]
         found = self.lines([straightened(image, box["polygon"]) for box in boxes])
         lines = [{**line, "polygon": box["polygon"]} for line, box in zip(found, boxes, strict=True)]
-        return [line for line in lines if line["text"] and line["score"] >= self.score]
+        kept = [line for line in lines if line["text"] and line["score"] >= self.score]
+        order = places([line["polygon"] for line in kept])
+        return [{**kept[at.line], "block": at.block, "paragraph": at.paragraph, "row": at.row} for at in order]
 
     def lines(self, images: Sequence[Array]) -> list[dict[str, Any]]:
-        """{"text", "score"} of images of single lines, turned upright first."""
+        """{"text", "score"} of images of single lines, turned upright first. Whether a line is upside down is told of a
+        small image of it, now and then wrongly: one that was turned and reads badly is read as it was, too, and the
+        better text is taken."""
         if not images:
             return []
-        if self.turn is not None:
-            answers = self.turn.batch(images)
-            images = [self._upright(x, answer) for x, answer in zip(images, answers, strict=True)]
-        return self.read.batch(images)
+        over = self._upside_down(images)
+        found = self.read.batch([np.ascontiguousarray(x[::-1, ::-1]) if i in over else x for i, x in enumerate(images)])
+        doubtful = [i for i in sorted(over) if found[i]["score"] < self.sure]
+        for i, other in zip(doubtful, self.read.batch([images[i] for i in doubtful]), strict=True):
+            found[i] = max(found[i], other, key=lambda each: float(each["score"]))
+        return found
 
-    def _upright(self, image: Array, answer: dict[str, Any]) -> Array:
-        over = answer["label"] == "180" and answer["score"] > self.sure
-        return np.ascontiguousarray(image[::-1, ::-1]) if over else image
+    def _upside_down(self, images: Sequence[Array]) -> set[int]:
+        """The numbers of the lines that `turn` says are upside down."""
+        answers = [] if self.turn is None else self.turn.batch(images)
+        return {i for i, each in enumerate(answers) if each["label"] == "180" and each["score"] > self.sure}
 
 
 def straightened(image: Array, polygon: Sequence[Sequence[float]]) -> Array:

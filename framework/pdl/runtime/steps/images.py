@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import DataError
-from pdl.runtime import images, videos
+from pdl.errors import DataError, TimeLimitError
+from pdl.runtime import documents, images, videos
 from pdl.runtime.drawing import Drawing, Mark
 from pdl.runtime.frame import Frame
 from pdl.runtime.headers import EXTENSIONS
@@ -28,13 +28,18 @@ from pdl.runtime.steps.inputs import Flag, Input, InputStep, PreStep
 class ImageInput(InputStep):
     """An image as "rgb" or "gray": an array uint8 [H, W] or [H, W, 1 or 3] (RGB), the bytes of a file, or its path.
 
-    On the command line, and for `predict`, also a folder or a pattern (all images there), a video file or "camera"
-    (all frames), or "-" (standard input).
+    On the command line, and for `predict`, also a folder or a pattern (all images there), a document (all pages of a
+    PDF or TIFF file), a video file or "camera" (all frames), or "-" (standard input).
+
+    dpi   at which pages of a PDF are drawn
     """
 
     name = "image"
     takes, metavar = "image", "FILE"
-    about = "an image file, a folder, a pattern, an address, a video, camera (or camera:1), or - for standard input"
+    about = (
+        "an image file, a PDF, a folder, a pattern, an address, a video, camera (or camera:1), or - for standard input"
+    )
+    dpi: int = documents.DPI
     takes_content = True
     tolerance = 1.0  # decoders and resizes round to grey levels
 
@@ -51,14 +56,29 @@ class ImageInput(InputStep):
         if isinstance(given, np.ndarray):
             yield Input(f"array {number}", given)
         elif isinstance(given, bytes):
-            yield Input(f"bytes {number}", given)
+            yield from self._pages(given, f"bytes {number}")
         elif str(given) == "-":
-            yield Input("-", sys.stdin.buffer.read())
+            yield from self._pages(sys.stdin.buffer.read(), "-")
         elif videos.is_video(str(given)):
             for film, frame, image in videos.frames(str(given)):
                 yield Input(f"{film.name}#{frame}", image, film)
         else:
-            yield from (Input(str(path), path) for path in files(str(given)))
+            for path in files(str(given)):
+                yield from self._pages(path, str(path))
+
+    def _pages(self, content: Path | bytes, name: str) -> Iterator[Input]:
+        """Each page of a document, an image as it is; an error in place of a document, or of its pages from one on,
+        that cannot be read, because files behind it may be readable."""
+        try:
+            if not documents.is_document(content):
+                yield Input(name, content)
+                return
+            for page, image in documents.pages(content, name, self.dpi):
+                yield Input(page.name, image, page=page)
+        except TimeLimitError:
+            raise
+        except DataError as error:
+            yield Input(name, None, error=str(error))
 
     @property
     def flags(self) -> tuple[Flag, ...]:
@@ -76,13 +96,15 @@ class ImageInput(InputStep):
 
 
 def files(name: str) -> list[Path]:
-    """The files of a path, a folder (images at any depth) or a pattern, sorted; DataError where there are none."""
+    """The files of a path, a folder (images and PDF files at any depth) or a pattern, sorted; DataError where there are
+    none."""
     path = Path(name).expanduser()
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in EXTENSIONS and p.is_file())
-        where = f"in this folder are no images ({', '.join(EXTENSIONS)})"
+        wanted = (*EXTENSIONS, documents.PDF)
+        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in wanted and p.is_file())
+        where = f"in this folder are no images ({', '.join(wanted)})"
     else:
         found = sorted(Path(p) for p in glob.glob(str(path), recursive=True) if Path(p).is_file())
         where = "no file matches this pattern" if glob.has_magic(name) else "no such file"

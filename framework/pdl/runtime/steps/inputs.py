@@ -15,6 +15,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
+from pdl.runtime.documents import Page
 from pdl.runtime.drawing import Drawing, Mark
 from pdl.runtime.frame import Frame
 from pdl.runtime.sample import Sample
@@ -25,13 +26,14 @@ from pdl.runtime.videos import Film
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a model, and the name of its answer; `film` is what it is a frame of, if it is one. `error` is why
-    there is no item."""
+    """An input of a model, and the name of its answer; `film` is what it is a frame of, `page` what it is a page of, if
+    it is one. `error` is why there is no item."""
 
     name: str
     item: Any
     film: Film | None = None
     error: str | None = None
+    page: Page | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Protocol, Self
 
 from pdl.errors import UsageError
 from pdl.runtime.drawing import Drawing, Mark
@@ -24,6 +24,32 @@ class Writer:
     option: str
     help: str
     write: Callable[[Path, Iterable[Any]], tuple[int, int]]
+
+
+class Pages(Protocol):
+    """A file that answers are being written to."""
+
+    def add(self, prediction: Any, /) -> None:
+        """The next answer, a `pdl.runtime.predict.Prediction`."""
+
+    def close(self) -> None:
+        """Write what follows the last one. The file stays open."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of file that `pdl predict --save DIR --format NAME` writes in place of drawings: one for each input, one
+    for all pages of a document.
+
+    suffix  at the end of the names of its files
+    help    what it is
+    begin   called with a file open for writing bytes and the name of the input: what the answers are added to
+    """
+
+    name: str
+    suffix: str
+    help: str
+    begin: Callable[[BinaryIO, str], Pages]
 
 
 class PostStep(Step):
@@ -65,6 +91,11 @@ class PostStep(Step):
     @property
     def writers(self) -> Sequence[Writer]:
         """Forms of files, beside tables, that answers can be written in."""
+        return ()
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """Forms of files, beside drawings, that answers are saved in, each in its own."""
         return ()
 
     @property
