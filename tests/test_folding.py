@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pdl.errors import ConfigError, UsageError
 from pdl.train.recipe import Recipe
 from pdl.workflow.folds import folded, protocol
 from pdl_graph.data import Molecules
+from pdl_ocr.data import TextLines
 from pdl_rec.data import Adult, Atomic, AtomicSessions, ClickFile, InteractionFile, PairFile, SessionFile
 from pdl_rec.data.interactions import interactions_of
 from pdl_rec.data.sessions import bind, sessions_of, vocabulary_of
@@ -83,6 +85,22 @@ CASES: dict[str, tuple[Callable[[Path], Sequence[Any]], Callable[[Any], list[Any
     "Molecules, scaffold": (molecules, lambda data: list(data.rows)),
     "Molecules, random": (lambda folder: molecules(folder, splitting="random"), lambda data: list(data.rows)),
 }  # fmt: skip
+
+
+def test_the_lines_of_a_page_stay_together(tmp_path: Path) -> None:
+    rows = []
+    for page in range(40):
+        (tmp_path / f"{page}.png").write_bytes(b"")
+        points = [[[x, 0], [x + 9, 0], [x + 9, 5], [x, 5]] for x in range(0, 30, 10)]
+        lines = [{"transcription": f"{page} {i}", "points": box} for i, box in enumerate(points)]
+        rows.append(f"{page}.png\t{json.dumps(lines)}")
+    (tmp_path / "Label.txt").write_text("\n".join(rows))
+    data = [TextLines(tmp_path / "Label.txt", split=split, ratios=RATIOS) for split in SPLITS]
+    folds = dealt(data)
+    pages = [{text.split()[0] for text in fold.dataset.texts} for fold in folds["test"]]
+    assert [len(some) for some in pages] == [10] * 4
+    assert len(set.union(*pages)) == 40
+    assert all(len(fold.dataset.widths) == len(fold) == 30 for fold in folds["test"])
 
 
 def events(raw: Any) -> tuple[list[Any], ...]:

@@ -62,7 +62,7 @@ class BiDAF(ReadingModel):
         self.of_both = Linear(2 * hidden, 1, bias=False)
         self.modeling = LSTM(8 * hidden, hidden, num_layers=2, dropout=dropout, bidirectional=True)
         self.ending = LSTM(2 * hidden, hidden, bidirectional=True)
-        self.begin, self.end = Linear(10 * hidden, 1), Linear(10 * hidden, 1)
+        self.begin, self.end = (Linear(10 * hidden, 1, bias=False) for _ in range(2))  # a bias would add to all scores
 
     def forward(self, tokens: Tensor, other: Tensor) -> Tensor:
         there, asked = real(tokens), real(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from pdl.data.dataset import Dataset, Sample, StandIn, digest
+from pdl.data.dataset import Dataset, Dealing, Sample, StandIn, digest
 from pdl.data.faults import DataFault, Fault
 from pdl.data.image import Mode, check_mode, fault_of, read_image
 from pdl.data.splits import check_ratios, stable_split
@@ -121,6 +122,28 @@ class TextLines(Dataset):
 
     def fault_of(self, index: int) -> Fault | None:
         return fault_of(self.lines[index].image, index=index)
+
+    # -- folds ---------------------------------------------------------------------------------------------------------
+    def dealing(self, by: str | None = None) -> Dealing:
+        pages = {image: number for number, image in enumerate(dict.fromkeys(line.image for line in self.lines))}
+        return Dealing("the lines of an image together", groups=np.array([pages[line.image] for line in self.lines]))
+
+    @classmethod
+    def pooled(cls, datasets: Sequence[Any]) -> Dataset:
+        return cls._of(datasets[0], [line for each in datasets for line in each.lines])
+
+    def dealt(self, rows: np.ndarray, before: np.ndarray) -> Dataset:
+        return self._of(self, [self.lines[row] for row in rows])
+
+    @staticmethod
+    def _of(like: TextLines, lines: list[Line]) -> TextLines:
+        """A data set as another one, of other lines."""
+        found = copy.copy(like)
+        for name in ("widths", "fingerprint"):
+            found.__dict__.pop(name, None)
+        found.lines = lines
+        found.root = found._base([line.image for line in lines])
+        return found
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:

@@ -55,6 +55,8 @@ class SyntheticLines(Dataset):
     seed        of all draws
     """
 
+    unfoldable = "its samples are drawn, of each split others; give other seeds instead"
+
     def __init__(
         self,
         fonts: str | Path | Sequence[str],
