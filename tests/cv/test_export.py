@@ -14,7 +14,8 @@ import pytest
 import pdl
 from pdl.data.transforms import Grayscale, Normalize, Resize
 from pdl.errors import CheckError, DataError, UsageError
-from pdl.export.bundle import TOLERANCE, compare, to_bytes, write
+from pdl.export.bundle import compare, to_bytes, write
+from pdl.export.deployment import TOLERANCE
 from pdl.export.imported import import_model
 from pdl.export.symbolic import trace_symbolic
 from pdl.runtime.bundle import read as read_bundle
