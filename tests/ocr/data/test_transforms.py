@@ -10,8 +10,20 @@ from pdl.errors import ConfigError
 from pdl_ocr.data import transforms as T
 from pdl_ocr.data.standin import drawn
 
-ALL = [T.LinePerspective, T.Curvature, T.Stretch, T.MotionBlur, T.GaussianNoise, T.Shadow, T.LowResolution,
-       T.JPEGCompression, T.Inverted]  # fmt: skip
+ALL = [
+    T.LinePerspective,
+    T.Curvature,
+    T.Stretch,
+    T.MotionBlur,
+    T.GaussianNoise,
+    T.Shadow,
+    T.LowResolution,
+    T.JPEGCompression,
+    T.Inverted,
+    T.Bolder,
+    T.Contrast,
+]
+GROW = [T.Tilted, T.Neighbours]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -32,10 +44,33 @@ def test_an_image_is_distorted_in_its_size_and_can_be_told_still(kind: type[T._S
 
 
 @pytest.mark.parametrize("shape", [(9, 7, 3), (32, 8, 3), (200, 30, 3)])
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", [*ALL, *GROW])
 def test_odd_shapes(kind: type[T._Sometimes], shape: tuple[int, ...]) -> None:
     image = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
-    assert kind(p=1.0).image(image, SampleRandom(1, 0, 0)).shape == shape
+    made = kind(p=1.0).image(image, SampleRandom(1, 0, 0))
+    assert made.shape == shape if kind not in GROW else made.ndim == 3 and made.shape[2] == 3
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_line_that_climbs_is_whole_in_a_higher_image(channels: int) -> None:
+    image = np.full((20, 120, channels), 200, np.uint8)
+    image[5:15, 10:110] = 30
+    for i in range(6):
+        made = T.Tilted(p=1.0, degrees=30).image(image, SampleRandom(0, 0, i))
+        assert made.shape[0] > 20
+        assert made.shape[2] == channels
+        assert (made < 115).sum() == pytest.approx(1000 * channels, rel=0.06), "all of the ink is there, and no more"
+
+
+def test_neighbours_leave_the_line_as_it_is() -> None:
+    image = np.arange(40 * 9, dtype=np.uint32).reshape(40, 9, 1).astype(np.uint8)
+    heights = set()
+    for i in range(20):
+        made = T.Neighbours(p=1.0).image(image, SampleRandom(0, 0, i))
+        heights.add(made.shape[0])
+        assert any(np.array_equal(made[top : top + 40], image) for top in range(made.shape[0] - 39))
+    assert len(heights) > 5
+    assert 40 <= min(heights) <= max(heights) <= 40 + 2 * 14
 
 
 def test_probabilities_are_checked() -> None:

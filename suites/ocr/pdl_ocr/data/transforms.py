@@ -36,7 +36,7 @@ def _normal(count: int, rng: SampleRandom) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Sometimes(Transform):
-    """A distortion of an image uint8 [H, W, C] that keeps its size, applied with probability `p`."""
+    """A distortion of an image uint8 [H, W, C], applied with probability `p`."""
 
     p: Probability = 0.5
 
@@ -71,6 +71,67 @@ class LinePerspective(_Sometimes):
             image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
         )
         return found
+
+
+@dataclass(frozen=True)
+class Tilted(_Sometimes):
+    """A line that climbs or falls by up to `degrees`, in the upright box around it, as boxes of photographs are: the
+    image grows higher; its edges are continued."""
+
+    degrees: Annotated[float, Range(0, 45)] = 15.0
+
+    def distorted(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        height, width = image.shape[:2]
+        angle = math.radians(self.degrees * rng.uniform(-1, 1))
+        across, up = math.cos(angle), math.sin(angle)
+        size = round(width * across + height * abs(up)), round(height * across + width * abs(up))
+        x, y = (width - 1) / 2, (height - 1) / 2
+        u, v = (size[0] - 1) / 2, (size[1] - 1) / 2
+        matrix = np.array([[across, up, u - across * x - up * y], [-up, across, v + up * x - across * y]])
+        found: np.ndarray = cv2.warpAffine(image, matrix, size, borderMode=cv2.BORDER_REPLICATE)
+        return found
+
+
+@dataclass(frozen=True)
+class Neighbours(_Sometimes):
+    """Parts of lines around this one, where a box is too large or lines are close: above the feet and below the heads
+    of letters, of up to `amount` of the height. They are the line's own, moved along it, so that they look alike."""
+
+    amount: Annotated[float, Range(0, below=1)] = 0.35
+
+    def distorted(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        height, width = image.shape[:2]
+        above, below = (round(height * self.amount * rng.uniform(0.3, 1)) * rng.chance(0.6) for _ in range(2))
+        parts = [
+            np.roll(image[height - above :], rng.integers(0, width), axis=1),
+            image,
+            np.roll(image[:below], rng.integers(0, width), axis=1),
+        ]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Bolder(_Sometimes):
+    """Letters written with a brush of up to `pixels` more. Ink is what there is less of, dark or bright."""
+
+    pixels: Annotated[int, Range(2)] = 3
+
+    def distorted(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        brush = np.ones([rng.integers(2, self.pixels + 1) for _ in range(2)], np.uint8)
+        dark = image.mean() < np.median(image)
+        return np.asarray((cv2.erode if dark else cv2.dilate)(image, brush))
+
+
+@dataclass(frozen=True)
+class Contrast(_Sometimes):
+    """Paler, darker or brighter: grey levels are drawn together to as little as `least` of their range, about any level
+    that keeps them between black and white."""
+
+    least: Annotated[float, Range(above=0, high=1)] = 0.35
+
+    def distorted(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        share = rng.uniform(self.least, 1)
+        return np.asarray(cv2.convertScaleAbs(image, alpha=share, beta=255 * (1 - share) * rng.uniform(0, 1)))
 
 
 @dataclass(frozen=True)
