@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import re
 import string
 import unicodedata
 from collections.abc import Iterator
-from itertools import combinations
-from typing import Any
 
-from pdl.errors import PackageError, UsageError
+from pdl.errors import UsageError
+from pdl.runtime.bidi import has_right_to_left
+from pdl.runtime.bidi import logical as logical
+from pdl.runtime.bidi import visual as visual
 from pdl.suites import suggest
 
 #: first and last code points of the blocks whose letters and marks a script is made of (The Unicode Standard, chapter
@@ -37,7 +36,6 @@ BLOCKS: dict[str, tuple[tuple[int, int], ...]] = {
 }  # fmt: skip
 #: scripts that are a part of a national standard: the codec of Python, and the names of the characters wanted
 CODECS = {"han": ("gb2312", "CJK UNIFIED IDEOGRAPH"), "hangul": ("euc_kr", "HANGUL SYLLABLE")}
-RIGHT_TO_LEFT = frozenset({"arabic", "hebrew"})
 SHAPED = frozenset({"arabic", "devanagari", "bengali", "tamil", "telugu", "kannada", "thai"})
 COMMON = string.digits + string.punctuation
 PUNCTUATION = {
@@ -47,9 +45,6 @@ PUNCTUATION = {
     "devanagari": "।॥",
 }
 SCRIPTS = (*BLOCKS, *CODECS)
-NUMBER = re.compile(r"[^\w\s()\[\]{}<>]*(?:\d+[^\w\s()\[\]{}<>]*)+")
-DIGITS = re.compile(r"\d+(?:[.,:/]\d+)*|.")
-MOST_TURNED = 6  # numbers of a line, so at most 64 orders
 
 
 def characters_of(script: str) -> str:
@@ -86,7 +81,7 @@ def _of_codec(codec: str, name: str) -> Iterator[str]:
 def needs_shaping(text: str) -> bool:
     """Whether a text has letters that join, stack or change places (`SHAPED`, and all that is written from right to
     left), so that it has to be drawn by HarfBuzz."""
-    return any(_is_shaped(c) for c in set(text)) or _has_right_to_left(text)
+    return any(_is_shaped(c) for c in set(text)) or has_right_to_left(text)
 
 
 def _is_shaped(character: str) -> bool:
@@ -94,59 +89,9 @@ def _is_shaped(character: str) -> bool:
     return any(first <= code <= last for script in SHAPED for first, last in BLOCKS[script])
 
 
-def _has_right_to_left(text: str) -> bool:
-    return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
-
-
 def direction(text: str) -> str:
     """ "rtl" for a line with letters that are written from right to left, as `visual` reads it; else "ltr"."""
-    return "rtl" if _has_right_to_left(text) else "ltr"
-
-
-def visual(text: str) -> str:
-    """The characters of a line in the order in which a reader from left to right (CTC) meets them, brackets mirrored:
-    the Unicode Bidirectional Algorithm with a paragraph from right to left, for texts that have letters of that
-    direction. Others stay as they are. PackageError without python-bidi.
-
-    Labels are kept in logical order, as they are typed and stored: "abc 12" in capitals of a right-to-left script is
-    seen as "12 CBA". Train CTC on `visual(label)` and give `logical(answer)` to the user.
-    """
-    if not _has_right_to_left(text):
-        return text
-    made: str = _bidi().get_display(text, base_dir="R")
-    return unicodedata.normalize("NFC", made)
-
-
-def logical(text: str) -> str:
-    """The line that `visual` makes this one of, such as the answer of a recogniser.
-
-    Reordering undoes itself, but for numbers with signs ("50%", "3-4"): these are turned around behind Arabic letters
-    and not behind Hebrew ones or at the beginning. So the first few are tried both ways, and what leads back is taken.
-    Some lines look alike and cannot be told apart: a number before a Latin word, and the same number behind it.
-    """
-    straight = visual(text)
-    if visual(straight) == text:
-        return straight
-    numbers = [m.span() for m in NUMBER.finditer(straight)][:MOST_TURNED]
-    tried = (_turned(straight, chosen) for n in range(1, len(numbers) + 1) for chosen in combinations(numbers, n))
-    return next((each for each in tried if visual(each) == text), straight)
-
-
-def _turned(text: str, spans: tuple[tuple[int, int], ...]) -> str:
-    """The text with the digits and signs of these numbers in reverse order, each run of digits as it is."""
-    for begin, end in spans:
-        text = text[:begin] + "".join(reversed(DIGITS.findall(text[begin:end]))) + text[end:]
-    return text
-
-
-def _bidi() -> Any:
-    """python-bidi's implementation in Python; that in Rust (`bidi.get_display`) does not mirror brackets."""
-    try:
-        return importlib.import_module("bidi.algorithm")
-    except ImportError:
-        raise PackageError(
-            "text from right to left is put in order by python-bidi, which is not installed; pip install pdl-ocr[train]"
-        ) from None
+    return "rtl" if has_right_to_left(text) else "ltr"
 
 
 def is_right_to_left(text: str) -> bool:

@@ -212,6 +212,7 @@ def test_steps_after(name: str, value: Any, expected: Any) -> None:
 def test_no_text_and_no_label() -> None:
     assert after(np.eye(4)[[0, 0]], {"step": "ctc"}) == {"text": "", "score": 0.0}
     assert after(np.eye(6)[[1, 0, 4, 5, 0, 3]], {"step": "ctc", "more": " ?"})["text"] == "a ?c"
+    assert after(np.eye(6)[[1, 0, 4, 5, 0, 3]], {"step": "ctc", "more": "אב", "visual": True})["text"] == "cבאa"
     assert after(SCORES, {"step": "threshold", "score": 9}) == {"labels": []}
     assert after(SCORES, {"step": "top", "k": 1}, labels=())["label"] == "1"
     assert read(PRE_STEPS).finish({"y": SCORES}, Sample())["y"] is SCORES

@@ -140,7 +140,7 @@ def test_what_a_check_finds(tmp_path: Path) -> None:
         file.write(
             f"val/copy.png\t{said}\nval/turned.png\t{said}\nval/001.png\t\nval/002.png\tQé\nval/003.png\t{'abd' * 30}\n"
         )
-        file.write("val/004.png\t.שלום\nval/004.png\tabd\n")
+        file.write("val/004.png\t.שלום\nval/004.png\tabd\nval/005.png\tאבג 12 abd\n")
     settings = [f"data.{split}.{key}=null" for split in ("train", "val") for key in ("split", "ratios")]
     paths = [f"data.{split}.path={lists / split}.txt" for split in ("train", "val")]
     config = load("ocr/text_lines", [*paths, *settings, "data.test=null"])
@@ -149,6 +149,6 @@ def test_what_a_check_finds(tmp_path: Path) -> None:
     for message in (
         "its text is empty", "'Q' (latin capital letter q) is not in the dictionary, 1 times", "needs 90 steps",
         "higher than wide", "the same image is in train", "looks as if it were written backwards",
-        "which is the same image",
+        "which is the same image", "looks just like 'אבג abd 12'",
     ):  # fmt: skip
         assert message in found, message

@@ -9,8 +9,9 @@ import numpy as np
 
 from pdl.errors import UsageError
 from pdl.ranking import Lists, top_k
+from pdl.runtime.bidi import logical
 from pdl.runtime.sample import Sample
-from pdl.runtime.steps.arguments import are, check, count, number, text
+from pdl.runtime.steps.arguments import are, check, count, flag, number, text
 from pdl.runtime.steps.base import NamesOf
 from pdl.runtime.steps.outputs import Labelled, PostStep, Ranking, Thresholded, ranked_alike
 
@@ -106,13 +107,16 @@ class Threshold(_Classes, Thresholded):
 class Ctc(Labelled):
     """{"text", "score"} of probabilities [T, C]: the best class of each step, repeats and `blank` dropped (greedy
     decoding, Graves et al., ICML 2006); the score is the mean over the steps kept. Labels do not count the blank;
-    `more` are the characters of classes after the labels, such as the space that lists of characters leave out."""
+    `more` are the characters of classes after the labels, such as the space that lists of characters leave out.
+    `visual`: steps follow an image from left to right whatever its script, and the text is brought from that order into
+    the logical one, as it is typed (`pdl.runtime.bidi`)."""
 
     name = "ctc"
     any_script = True
 
-    def __init__(self, blank: int = 0, more: str = "") -> None:
+    def __init__(self, blank: int = 0, more: str = "", visual: bool = False) -> None:
         self.blank, self.more = count("blank", blank, least=0, most=1 << 31), text("more", more)
+        self.visual = flag("visual", visual)
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         if value.ndim != 2:
@@ -121,6 +125,7 @@ class Ctc(Labelled):
         kept = (best != self.blank) & np.concatenate([[True], best[1:] != best[:-1]])
         scores = value.max(axis=1)[kept]
         said = "".join(self.label(int(c) - (c > self.blank)) for c in best[kept])
+        said = logical(said) if self.visual else said
         return {"text": said, "score": float(scores.mean()) if scores.size else 0.0}
 
     def label(self, number: int) -> str:

@@ -19,7 +19,7 @@ from pdl.errors import PdlError
 from pdl.train import Recipe
 from pdl_ocr.data.lines import TextLines
 from pdl_ocr.recognition.loader import ratios_of, texts_of
-from pdl_ocr.scripts import is_right_to_left
+from pdl_ocr.scripts import is_right_to_left, logical
 
 if TYPE_CHECKING:
     from pdl_ocr.recognition.task import TextRecognition
@@ -45,6 +45,7 @@ def check_recipe(recipe: Recipe, task: TextRecognition, progress: Progress | Non
         long = _long(task, recipe, data, split)
         for kind in (_empty(data), _unknown(task, data), _unordered(data), long, _shapes(data), _ambiguous(data)):
             faults += shorten(list(islice(kind, MOST)), SHOWN, split)
+        faults += _alike(task, data, split)
     return faults
 
 
@@ -58,7 +59,7 @@ def _unknown(task: TextRecognition, data: Dataset) -> Iterator[Fault]:
     """One fault for each character that is not in the dictionary, the most frequent first."""
     counts, first = Counter[str](), dict[str, int]()
     for index, text in enumerate(texts_of(data)):
-        for character in task.clean(text):
+        for character in task.seen(text):
             if character not in task.numbers:
                 counts[character] += 1
                 first.setdefault(character, index)
@@ -71,11 +72,24 @@ def _unknown(task: TextRecognition, data: Dataset) -> Iterator[Fault]:
 
 def _unordered(data: Dataset) -> Iterator[Fault]:
     """Texts of scripts written from right to left that begin with what ends a sentence: they are stored as they are
-    seen, and not in the order in which they are read."""
+    seen, and not in the order in which they are typed."""
     for index, text in enumerate(texts_of(data)):
         if is_right_to_left(text) and text[0] in ".,؟،؛!?:" and text[-1] not in ".,؟،؛!?:":
             what = f"{text!r:.40} looks as if it were written backwards"
-            yield Fault(data.path_of(index), index, what, "store texts in logical order, as they are read")
+            advice = "store texts in logical order, as they are typed; the task reverses them itself"
+            yield Fault(data.path_of(index), index, what, advice)
+
+
+def _alike(task: TextRecognition, data: Dataset, split: str) -> list[Fault]:
+    """One warning of texts in two directions that are seen as another text is, which is what the task answers."""
+    read = [(index, text, logical(task.seen(text))) for index, text in enumerate(texts_of(data))]
+    found = [each for each in read if each[2] != task.clean(each[1])]
+    if not found:
+        return []
+    index, text, other = found[0]
+    what = f"{text!r:.40} looks just like {other!r:.40}, which is what will be read; {len(found)} such texts are there"
+    advice = "no image tells them apart: measured, they are mistakes"
+    return [Fault(data.path_of(index), index, what, advice, split=split, severity="warning")]
 
 
 def _long(task: TextRecognition, recipe: Recipe, data: Dataset, split: str) -> Iterator[Fault]:

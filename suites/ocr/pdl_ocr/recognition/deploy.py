@@ -8,6 +8,7 @@ from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Card
+from pdl.runtime.bidi import has_right_to_left
 from pdl.train.images import ImageDeployer
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ class RecognitionDeployer(ImageDeployer):
     task: TextRecognition
 
     def deployment(self, model: Any, dataset: Any = None) -> Deployment:
+        ctc = {"step": "ctc", **({"visual": True} if has_right_to_left(self.task.characters) else {})}
         return self.of_images(
             model,
             dataset,
             module=model,
             outputs=("logits",),
-            post={"logits": [{"step": "softmax"}, {"step": "ctc"}]},
+            post={"logits": [{"step": "softmax"}, ctc]},
             labels=list(self.task.characters),
             any_size="width" if model.width is None else False,
             tolerance=model.tolerance,

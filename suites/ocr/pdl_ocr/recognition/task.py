@@ -26,7 +26,7 @@ from pdl_ocr.recognition.metrics import recognition_metrics
 from pdl_ocr.recognition.preview import RecognitionPreviewer
 from pdl_ocr.recognition.report import RecognitionReporter
 from pdl_ocr.recognition.transfer import keep_characters
-from pdl_ocr.scripts import characters_of
+from pdl_ocr.scripts import characters_of, logical, visual
 
 MOST = 100_000  # characters
 
@@ -46,7 +46,9 @@ class TextRecognition(Task):
     mode        "rgb" or "gray": how `pdl predict` reads images; by default as the data set's
     mistakes    how many of the worst mistakes the report draws
 
-    Texts are compared in Unicode's normal form C. Samples are {"image": [H, W, C], "text": str}.
+    Texts are compared in Unicode's normal form C. Those with letters that are written from right to left are in logical
+    order, as they are typed; the net learns them in the order in which they are seen (`pdl_ocr.scripts.visual`), and
+    answers are brought back, in evaluation and in bundles alike. Samples are {"image": [H, W, C], "text": str}.
     """
 
     monitor = "val/accuracy"
@@ -82,9 +84,14 @@ class TextRecognition(Task):
         found = unicodedata.normalize("NFC", text)
         return found.lower() if self.lower else found
 
+    def seen(self, text: str) -> str:
+        """The characters of a text in the order in which they are seen from left to right: what the net writes."""
+        return visual(self.clean(text))
+
     def encode(self, text: str) -> np.ndarray:
-        """int64 [U]: the classes of a text's characters; those that are not in the dictionary have none."""
-        return np.array([self.numbers[c] for c in self.clean(text) if c in self.numbers], np.int64)
+        """int64 [U]: the classes of a text's characters, as they are seen; those that are not in the dictionary have
+        none."""
+        return np.array([self.numbers[c] for c in self.seen(text) if c in self.numbers], np.int64)
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -94,8 +101,9 @@ class TextRecognition(Task):
         return self._numbered[1]
 
     def decode(self, scores: np.ndarray) -> list[str]:
-        """The texts of scores [N, T, characters + 1]: the best class of each step, repeats and blanks dropped."""
-        return ["".join(self.characters[c - 1] for c in row) for row in pdl.ctc_greedy_decode(scores)]
+        """The texts of scores [N, T, characters + 1]: the best class of each step, repeats and blanks dropped, in
+        logical order."""
+        return [logical("".join(self.characters[c - 1] for c in row)) for row in pdl.ctc_greedy_decode(scores)]
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -129,7 +137,7 @@ class TextRecognition(Task):
         if not self.characters:
             if train is None:
                 raise DataError("data.train is needed to know the characters; give it, or task.characters")
-            self.characters = "".join(sorted({c for text in texts_of(train) for c in self.clean(text)}))
+            self.characters = "".join(sorted({c for text in texts_of(train) for c in self.seen(text)}))
         if not 1 <= len(self.characters) <= MOST:
             raise DataError(f"there are {len(self.characters)} characters to be read, expected 1 to {MOST:,}")
         if train is not None and not self.skip:
@@ -138,7 +146,7 @@ class TextRecognition(Task):
     def _all_known(self, train: Dataset) -> None:
         unknown, first = Counter[str](), {}
         for index, text in enumerate(texts_of(train)):
-            others = [c for c in self.clean(text) if c not in self.numbers]
+            others = [c for c in self.seen(text) if c not in self.numbers]
             unknown.update(others)
             first.update({c: index for c in others if c not in first})
         if unknown:
@@ -222,7 +230,7 @@ class TextRecognition(Task):
     def _learnable(self, dataset: Dataset, widths: np.ndarray) -> np.ndarray:
         """int64 [n]: the lines that have a text, of known characters, for which there are steps enough."""
         texts = texts_of(dataset)
-        known = np.array([bool(text) and all(c in self.numbers for c in self.clean(text)) for text in texts], bool)
+        known = np.array([bool(text) and all(c in self.numbers for c in self.seen(text)) for text in texts], bool)
         return np.flatnonzero(known & (self.needed(texts) <= widths // max(self.stride, 1)))
 
     def learned_config(self) -> dict[str, Any]:
