@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -255,6 +255,15 @@ def parse_options(pipeline: Pipeline, arguments: Sequence[str]) -> tuple[list[st
     of the model's input and of the files that it writes. UsageError, with all of them, for one that it does not have.
     """
     step, flags = pipeline.input, options_of(pipeline)
+    have = "".join(f", or {flag.name} {flag.metavar}" for flag in flags)
+    takes = step.about or step.takes
+    return parse_flags(flags, arguments, lambda name: f"this model has no option {name}; it takes {takes}{have}")
+
+
+def parse_flags(
+    flags: Sequence[Flag], arguments: Sequence[str], refusal: Callable[[str], str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The same for the options `flags`; `refusal` says of the name of one that is not there that it is not."""
     known = {flag.name: flag for flag in flags}
     words: list[str] = []
     values: dict[str, list[str]] = {}
@@ -265,8 +274,7 @@ def parse_options(pipeline: Pipeline, arguments: Sequence[str]) -> tuple[list[st
         else:
             name, equals, value = argument.partition("=")
             if name not in known:
-                have = "".join(f", or {flag.name} {flag.metavar}" for flag in flags)
-                raise UsageError(f"this model has no option {name}; it takes {step.about or step.takes}{have}")
+                raise UsageError(refusal(name))
             if not known[name].metavar:
                 if equals:
                     raise UsageError(f"{name} takes no value")

@@ -18,9 +18,9 @@ import pytest
 import pdl
 import pdl_cv
 from pdl.cli import main, overview, style
-from pdl.errors import DataError
+from pdl.errors import DataError, UsageError
 from pdl.report.page import png
-from pdl.workflow.new_recipe import writers
+from pdl.workflow.new_recipe import init, writers
 from tests.framework.config.broken import GOOD
 
 Capture = pytest.CaptureFixture[str]
@@ -333,7 +333,8 @@ def test_init(recipe: str, capsys: Capture) -> None:
     assert main(["init", "demo.fit", "--data", ".", "--out", recipe]) == 2
     assert "--force" in capsys.readouterr().err
     assert Path(recipe).read_text() == before
-    assert main(["init", "demo.fit", "--data", ".", "--out", recipe, "--force"]) == 0
+    assert main(["init", "demo.fit", "--data", ".", "--out", recipe, "--force", "--width", "16"]) == 0
+    assert "width: 16" in Path(recipe).read_text()
     assert main(["init", "demo.fit", "--data", "nowhere", "--out", "x.yaml"]) == 2
     assert main(["init", "demo.broken", "--data", ".", "--out", "x.yaml"]) == 2
     assert "model.width: missing" in capsys.readouterr().err
@@ -513,6 +514,22 @@ def test_init_names_what_it_can_write(capsys: Capture) -> None:
     assert main(["init", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert all(name in said for name in writers())
+
+
+def test_options_of_a_task_that_recipes_are_written_for(recipe: str, capsys: Capture) -> None:
+    assert main(["init", "demo.fit", "--help"]) == 0
+    assert "Options of demo.fit:\n  --width N  How wide the net is." in capsys.readouterr().out
+    given = ["init", "demo.fit", "--data", ".", "--out", "x.yaml"]
+    for more, message in (
+        (["--widht", "3"], "demo.fit has no option --widht; did you mean '--width'? (it takes --data PATH"),
+        (["--width"], "--width needs a value: --width N"),
+        (["--width", "3", "--width=4"], "--width is given 2 times"),
+        (["3"], "what is '3'?"),
+    ):
+        assert main([*given, *more]) == 2
+        assert message in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"demo.fit has no option 'depth'.*\(it has width\)"):
+        init("demo.fit", data=".", out="x.yaml", depth="3")
 
 
 def test_wrong_paths_among_several_are_named_and_not_the_end(tmp_path: Path, capsys: Capture) -> None:

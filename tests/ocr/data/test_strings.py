@@ -48,5 +48,11 @@ def test_consonants_are_joined() -> None:
 
 
 def test_scripts_without_marks_are_drawn_one_by_one() -> None:
-    pool, rng, same = Strings("abc1"), SampleRandom(0, 0, 0), SampleRandom(0, 0, 0)
-    assert pool.draw(9, rng) == "".join("abc1"[same.integers(0, 4)] for _ in range(9))
+    pool, rng, same = Strings("abcd"), SampleRandom(0, 0, 0), SampleRandom(0, 0, 0)
+    assert pool.draw(9, rng) == "".join("abcd"[same.integers(0, 4)] for _ in range(9))
+
+
+def test_most_characters_are_letters() -> None:
+    made = Strings("ab0123456789.,!").draw(2000, SampleRandom(0, 0, 0))
+    assert 0.75 < sum(c in "ab" for c in made) / 2000 < 0.85
+    assert set(Strings("01").draw(20, SampleRandom(0, 0, 0))) == {"0", "1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import importlib
+import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -54,6 +55,12 @@ def coverage(path: Path) -> frozenset[str]:
         raise DataError(f"{path}: cannot be read as a font: {error}") from error
 
 
+@lru_cache(maxsize=1 << 14)
+def covered(path: Path, characters: frozenset[str]) -> frozenset[str]:
+    """Those of the characters that a font has glyphs for: less to keep than all that it has."""
+    return characters & coverage.__wrapped__(path)
+
+
 def covering(files: Sequence[Path], characters: str) -> list[Path]:
     """The fonts that have all the characters, white space aside; DataError where none has."""
     wanted = {c for c in characters if not c.isspace()}
@@ -65,6 +72,25 @@ def covering(files: Sequence[Path], characters: str) -> list[Path]:
             f"none of {len(files)} fonts has all {len(wanted)} characters; {best.name} has the most and lacks "
             f"{''.join(missing[:40])!r}{' and others' if len(missing) > 40 else ''} ({len(missing)}): give other "
             "fonts, or fewer characters"
+        )
+    return found
+
+
+def letters_of(characters: str) -> frozenset[str]:
+    """The letters and marks among characters: what fonts of a script differ in."""
+    return frozenset(c for c in characters if unicodedata.category(c)[0] in "LM")
+
+
+def able_to_write(files: Sequence[Path], characters: str, least: float) -> list[Path]:
+    """The fonts that have at least this share of the letters among characters; DataError where none has."""
+    wanted = letters_of(characters)
+    counts = {path: len(covered(path, wanted)) for path in files}
+    found = [path for path, count in counts.items() if count >= least * len(wanted)]
+    if not found:
+        best = max(files, key=lambda path: counts[path])
+        raise DataError(
+            f"none of {len(files)} fonts has {least:.0%} of the {len(wanted)} letters ({''.join(sorted(wanted)[:12])}"
+            f"...); {best.name} has the most, {counts[best]}: give fonts of the script"
         )
     return found
 

@@ -8,19 +8,23 @@ from collections.abc import Iterable
 from pdl.data.randomness import SampleRandom
 
 VIRAMA, NUKTA = 9, 7  # combining classes (The Unicode Standard, section 4.3)
+OTHERS = 0.2  # the share of digits and signs, which would be most of what small alphabets draw
 CONJUNCT, NUKTAS, SIGNS, MODIFIERS, MARKS = 0.25, 0.05, 0.5, 0.1, 0.2  # shares of the letters that carry one
 
 
 class Strings:
     """Strings of these characters. In scripts of India (section 12.1 of the Unicode Standard) a consonant may carry a
     nukta, join the next by a virama, and carry a vowel sign and a bindu or visarga; an independent vowel only the last.
-    In other scripts a letter may carry one mark of its script. All else is drawn with equal chances.
+    In other scripts a letter may carry one mark of its script. One in five is a digit or a sign, where there are
+    letters; all else is drawn with equal chances.
 
     starts  what a string may begin with: the characters that are no marks
     """
 
     def __init__(self, characters: str) -> None:
         self.starts = "".join(c for c in characters if not is_mark(c))
+        self.letters = "".join(c for c in self.starts if unicodedata.category(c)[0] == "L")
+        self.signs_and_digits = "".join(c for c in self.starts if c not in self.letters)
         marks = [c for c in characters if is_mark(c)]
         self.viramas = _by_script(c for c in marks if unicodedata.combining(c) == VIRAMA)
         self.nuktas = _by_script(c for c in marks if unicodedata.combining(c) == NUKTA)
@@ -35,8 +39,13 @@ class Strings:
         """A string of so many characters."""
         made = list[str]()
         while len(made) < length:
-            made += self._cluster(self.starts[rng.integers(0, len(self.starts))], length - len(made), rng)
+            made += self._cluster(self._start(rng), length - len(made), rng)
         return "".join(made)
+
+    def _start(self, rng: SampleRandom) -> str:
+        if not self.letters or not self.signs_and_digits:
+            return _one(self.starts, rng)
+        return _one(self.signs_and_digits if rng.chance(OTHERS) else self.letters, rng)
 
     def _cluster(self, first: str, room: int, rng: SampleRandom) -> list[str]:
         """A letter and what it carries, at most `room` characters."""

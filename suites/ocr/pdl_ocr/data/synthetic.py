@@ -18,7 +18,7 @@ from pdl.data.store import under_roots
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.files import read_bytes
 from pdl.hints import Range
-from pdl_ocr.data.fonts import coverage, covering, estimated, extent, font_files, ink, opened
+from pdl_ocr.data.fonts import able_to_write, covered, covering, estimated, extent, font_files, ink, opened
 from pdl_ocr.data.strings import Strings
 from pdl_ocr.scripts import SCRIPTS, characters_of, needs_shaping
 
@@ -37,12 +37,14 @@ class SyntheticLines(Dataset):
     and paper have colours of their own; distortions are left to `pdl_ocr.data.transforms`, which draw anew each epoch.
 
     fonts       font files: a folder (at any depth), a pattern, a path, or several of them
-    texts       a text file, UTF-8: a list of words or a corpus, out of whose words lines are drawn; None: lines of
+    texts       a text file, UTF-8: a list of words or a corpus, out of whose words lines are drawn; None: words of
                 random characters
     characters  that lines may have, or the name of a script (`pdl_ocr.scripts`): words with others are left out; None:
                 those of the texts
     count       lines of the split
     split       train, val or test: other lines of the same kind
+    complete    the least share of the letters (and marks) among `characters` that a font must have; a folder may hold
+                fonts of other scripts, too; 0: any
     unseen      the share of the fonts, by a hash of their names, with which val and test are drawn and train is not, so
                 that accuracy is that on fonts never seen; 0: all fonts for all splits
     words       the fewest and the most words of a line
@@ -65,6 +67,7 @@ class SyntheticLines(Dataset):
         characters: str | None = None,
         count: Annotated[int, Range(1)] = 100_000,
         split: Split = "train",
+        complete: Annotated[float, Range(0, 1)] = 0.0,
         unseen: Annotated[float, Range(0, below=1)] = 0.0,
         words: Sequence[Annotated[int, Range(1)]] = (1, 1),
         length: Sequence[Annotated[int, Range(1)]] = (1, 25),
@@ -87,9 +90,10 @@ class SyntheticLines(Dataset):
         if self.characters is None:
             self.characters = "".join(sorted({*"".join(self.vocabulary), *(" " if words[1] > 1 else "")}))
         self.shaped = needs_shaping(self.characters)
-        self.fonts = self._fonts(
-            font_files([_located(each) for each in ([fonts] if isinstance(fonts, str | Path) else fonts)]), unseen
-        )
+        files = font_files([_located(each) for each in ([fonts] if isinstance(fonts, str | Path) else fonts)])
+        able = able_to_write(files, self.characters, complete) if complete else files
+        self.fonts = self._fonts(able, unseen)
+        self._covered = {path: covered(path, self._set) for path in self.fonts}
         self.pool = self._pool()
         self._stream = {"train": 0, "val": 1, "test": 2}[split]
 
@@ -122,9 +126,9 @@ class SyntheticLines(Dataset):
         """What is drawn at random where there are no words."""
         if self.vocabulary:
             return Strings("")
-        covered = frozenset().union(*(coverage(path) for path in self.fonts))
-        found = Strings("".join(c for c in self.characters or "" if c in covered and c != " "))
-        if lost := [c for c in self.characters or "" if c not in covered and not c.isspace()]:
+        known = frozenset().union(*self._covered.values())
+        found = Strings("".join(c for c in self.characters or "" if c in known and c != " "))
+        if lost := [c for c in self.characters or "" if c not in known and not c.isspace()]:
             what = f"no font has {len(lost)} of the characters ({''.join(lost[:40])!r}), which are never drawn"
             self.faults = [Fault(None, None, what, "add fonts that have them", split=self.split, severity="warning")]
         if not found.starts:
@@ -156,16 +160,16 @@ class SyntheticLines(Dataset):
     def _text_and_font(self, rng: SampleRandom) -> tuple[str, Path]:
         for _ in range(TRIES):
             text, path = self._text(rng), self.fonts[rng.integers(0, len(self.fonts))]
-            if all(c.isspace() or c in coverage(path) for c in text):
+            if all(c.isspace() or c in self._covered[path] for c in text):
                 return text, path
-        able = [path for path in self.fonts if all(c.isspace() or c in coverage(path) for c in text)]
+        able = [path for path, known in self._covered.items() if all(c.isspace() or c in known for c in text)]
         if not able:
             covering(self.fonts, text)
         return text, able[rng.integers(0, len(able))]
 
     def _text(self, rng: SampleRandom) -> str:
         if not self.vocabulary:
-            return self.pool.draw(rng.integers(self.length[0], self.length[1] + 1), rng)
+            return self._random_text(rng)
         for _ in range(TRIES):
             words = [self._word(rng) for _ in range(rng.integers(self.words[0], self.words[1] + 1))]
             text = " ".join(words)
@@ -177,6 +181,17 @@ class SyntheticLines(Dataset):
         while len(text) < self.length[0]:
             text += (" " if self._allowed(" ") else "") + self._word(rng)
         return text[: self.length[1]].rstrip()
+
+    def _random_text(self, rng: SampleRandom) -> str:
+        """Words of random characters, a space between."""
+        length = rng.integers(self.length[0], self.length[1] + 1)
+        words = rng.integers(self.words[0], self.words[1] + 1) if self.words[1] > 1 else 1
+        made = list[str]()
+        for rest in range(min(words, (length + 1) // 2), 0, -1):
+            most = length - 2 * (rest - 1)  # each further word takes a space and a character
+            made.append(self.pool.draw(rng.integers(1, most + 1) if rest > 1 else most, rng))
+            length -= len(made[-1]) + 1
+        return " ".join(made)
 
     def _word(self, rng: SampleRandom) -> str:
         allowed = self._allowed

@@ -1,31 +1,73 @@
-"""A recipe for people's own lines of text, as `pdl init ocr.recognition --data PATH` writes it."""
+"""Recipes as `pdl init ocr.recognition` writes them: for people's own lines of text, or of drawn lines for a script."""
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from pdl.config.text import quoted
-from pdl.data.faults import fault
-from pdl.errors import DataError, listed
+from pdl.data.faults import fault, unreadable
+from pdl.data.splits import stable_split
+from pdl.errors import DataError, UsageError, listed
+from pdl.files import read_bytes
+from pdl.runtime.steps import Flag
 from pdl.train.task import SPLITS
+from pdl_ocr.data.fonts import able_to_write, covered, font_files, letters_of
 from pdl_ocr.data.lines import TextLines
+from pdl_ocr.data.synthetic import MOST_BYTES, SyntheticLines
+from pdl_ocr.scripts import SCRIPTS, characters_of
 
 FEWEST = 20  # lines
 SEEN = 100_000  # lines to learn from, over all epochs
 HEIGHT, STRIDE = 32, 4
 PARTS = {"train": 0.8, "val": 0.1, "test": 0.1}
+USUAL = 0.9  # of the letters that the best font has: with less, a font is taken for one of another script
+LEAST = 0.5  # of the letters that the best font must have
+MEASURED = 500  # drawn lines that sizes are set by
+LARGE = 1000  # characters, from which on the net is PP-OCR's
+OWN = "{_target_: pdl_ocr.CRNN, backbone: vgg, width: 0.25, hidden: 96}"
+PPOCR = "{_target_: pdl_ocr.SVTRLCNet, width: 0.95, stride: 8, dim: 120, heads: 8}"
+
+Script = Annotated[
+    str | None, Flag("--script", "NAME", f"In place of --data: learn from drawn lines of {', '.join(SCRIPTS)}.")
+]
+Fonts = Annotated[
+    str | None, Flag("--fonts", "DIR", "With --script: the folder (or a pattern) of font files to draw with.")
+]
+Texts = Annotated[
+    str | None, Flag("--texts", "FILE", "With --script: text whose words are drawn; without, random characters.")
+]
 
 
-def write_recipe(data: Path) -> str:
-    """The text of a recipe that learns to read the lines in `data`, of any format of `pdl_ocr.data.TextLines`.
+def write_recipe(data: Path | None = None, *, script: Script = None, fonts: Fonts = None, texts: Texts = None) -> str:
+    """The text of a recipe that learns to read the lines in `data`, of any format of `pdl_ocr.data.TextLines`; or, for
+    the name of a script, lines that are drawn with the `fonts` that have its letters, of words of `texts`.
 
     Where there is no list or folder for each split, the lines are cut 8:1:1 by a hash of their images' paths. The
     characters are those of the lines for training; images are as wide as nearly all lines need. DataError for data that
     cannot be used.
     """
+    if script is not None and data is not None:
+        raise UsageError(
+            "--data and --script are two recipes: learn from drawn lines first (--script NAME --fonts DIR --out "
+            "drawn.yaml), then go on with your own (--data PATH; model.pretrained=RUN)"
+        )
+    if script is not None:
+        return _of_script(script, fonts, texts)
+    if fonts is not None or texts is not None:
+        raise UsageError(f"{'--texts' if fonts is None else '--fonts'} belongs to --script NAME, which draws lines")
+    if data is None:
+        raise UsageError(
+            "what is to be learned? --data PATH names your own lines; --script NAME --fonts DIR draws lines of a script"
+        )
+    return _of_lines(data)
+
+
+# -- lines that are there ----------------------------------------------------------------------------------------------
+def _of_lines(data: Path) -> str:
     splits = _splits(data)
     train = TextLines(**splits["train"])
     if len(train) < FEWEST:
@@ -44,11 +86,11 @@ def write_recipe(data: Path) -> str:
         "  - /ocr/transforms/words",
         "  - _self_",
         "task: {skip: true}",
-        "model: {_target_: pdl_ocr.CRNN, backbone: vgg, width: 0.25, hidden: 96}",
+        f"model: {OWN}",
         "data:",
         *(f"  {split}: {_written(splits[split])}" for split in SPLITS if split in splits),
         f"  batch_size: {batch}",
-        *_wider(width),
+        *_sizes(HEIGHT, width),
         f"train: {{epochs: {epochs}, ema: 0.998}}",
     ]
     return "\n".join(lines) + "\n"
@@ -79,12 +121,114 @@ def _written(arguments: dict[str, Any]) -> str:
     return f"{{_target_: pdl_ocr.data.TextLines, path: {quoted(arguments['path'])}, split: {arguments['split']}{more}}}"
 
 
-def _wider(width: int) -> list[str]:
-    """The transforms of evaluation with that width, which those of training follow."""
+# -- lines that are drawn ----------------------------------------------------------------------------------------------
+def _of_script(script: str, fonts: str | None, texts: str | None) -> str:
+    """A recipe that learns from drawn lines alone."""
+    characters = characters_of(script)
+    letters = letters_of(characters)
+    if fonts is None:
+        raise UsageError(f"which fonts? --fonts DIR names a folder of font files that have the letters of {script}")
+    given = Path(fonts).expanduser().absolute()
+    try:
+        files = font_files(given)
+    except DataError as error:
+        raise UsageError(f"{error}; --fonts names a folder of them, or a pattern") from None
+    most = max(len(covered(path, letters)) for path in files) / len(letters)
+    complete = max(LEAST, int(most * USUAL * 100) / 100)
+    able = able_to_write(files, characters, complete)
+    known = frozenset().union(*(covered(path, frozenset(characters)) for path in able))
+    lost = [c for c in characters if c not in known]
+    unseen = _kept([path.name for path in able])
+    large = len(characters) > LARGE
+    height, step = (48, 8) if large else (HEIGHT, STRIDE)
+    settings: dict[str, Any] = {"complete": complete, "unseen": unseen}
+    if texts is None:
+        words = "Words are random characters; with --texts FILE, a text in the language, it learns to read that better."
+        settings |= {"words": [1, 2], "length": [1, 16]}
+    else:
+        settings |= {"texts": Path(texts).expanduser().absolute(), "words": [1, 3], "length": [1, 25]}
+        words = _counted(settings["texts"], letters, characters, script, settings["length"][1])
+    drawn = SyntheticLines(str(given), characters=script, count=MEASURED, **settings)
+    wide = max(float(np.quantile(drawn.widths, 0.98)) * height, 12 * step)
+    width = int(np.clip(-(-wide // 32) * 32, 96, 1600))
+    shared = {name: f"${{data.train.{name}}}" for name in ("fonts", "texts") if name == "fonts" or texts is not None}
+    other = ", ".join(f'{name}: "{value}"' for name, value in shared.items())
+    lines = [
+        f"# {script}: {len(letters)} letters, {len(characters)} characters with digits and signs. {len(able):,} of "
+        f"{len(files):,} fonts have {complete:.0%} of the letters or more.",
+        *([f"# No font has {listed(lost, 40)}, so these are not learned."] if lost else []),
+        f"# {words}",
+        f"# {_said(unseen, able)}",
+        "# Then learn from real lines: pdl init ocr.recognition --data PATH, and pdl train with model.pretrained=RUN.",
+        "defaults:",
+        "  - /ocr/recognition",
+        "  - /ocr/transforms/words",
+        "  - _self_",
+        f"task: {{dictionary: {script}, skip: true}}",
+        f"model: {PPOCR if large else OWN}",
+        "data:",
+        "  train: &drawn",
+        "    _target_: pdl_ocr.data.SyntheticLines",
+        f"    fonts: {quoted(given)}",
+        f"    characters: {script}",
+        *(f"    {name}: {quoted(value) if name == 'texts' else value}" for name, value in settings.items()),
+        "    split: train",
+        f"  val: {{<<: *drawn, {other}, split: val, count: 2000}}",
+        f"  test: {{<<: *drawn, {other}, split: test, count: 2000}}",
+        "  batch_size: 64",
+        "  workers: 2",
+        *_sizes(height, width),
+        "train: {epochs: 5, ema: 0.998}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _kept(names: list[str]) -> float:
+    """The share of fonts that is kept for validation: a tenth of many, a fifth of some, none of few."""
+    for share, fewest in ((0.1, 30), (0.2, 8)):
+        if len(names) >= fewest and len(_unseen(names, share)):
+            return share
+    return 0.0
+
+
+def _unseen(names: list[str], share: float) -> np.ndarray:
+    return stable_split(names, {"train": 1 - share, "unseen": share}, "unseen")
+
+
+def _said(unseen: float, fonts: list[Path]) -> str:
+    if not unseen:
+        return (
+            f"{len(fonts)} fonts are too few to keep some for validation: accuracy is that on fonts that are learned."
+        )
+    kept = _unseen([path.name for path in fonts], unseen)
+    return f"{len(kept)} fonts are kept for validation and test (unseen): accuracy is that on fonts never seen."
+
+
+def _counted(path: Path, letters: frozenset[str], characters: str, script: str, longest: int) -> str:
+    """How many words of a text can be drawn; DataError where none has letters of the script."""
+    try:
+        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file; --texts names a text whose words are drawn") from None
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise fault(path, "not UTF-8 text", "save it as UTF-8") from error
+    words = dict.fromkeys(unicodedata.normalize("NFC", text).split())
+    allowed = frozenset(characters)
+    good = sum(len(word) <= longest and allowed.issuperset(word) and not letters.isdisjoint(word) for word in words)
+    if not good:
+        what = f"none of its {len(words):,} words has letters of {script} and no others, and at most {longest} of them"
+        raise fault(path, what, f"give a text in a language that is written in {script}, white space between words")
+    return f"{good:,} of {len(words):,} different words of {path.name} are written in {script} alone and are drawn."
+
+
+def _sizes(height: int, width: int) -> list[str]:
+    """The transforms of evaluation with these sizes, which those of training follow."""
     return [
         "  transforms:",
         "    eval:",
-        f"      - {{_target_: pdl.data.transforms.ResizeHeight, height: {HEIGHT}, width: {width}}}",
+        f"      - {{_target_: pdl.data.transforms.ResizeHeight, height: {height}, width: {width}}}",
         "      - {_target_: pdl.data.transforms.Normalize, mean: 0.5, std: 0.5}",
-        "      - {_target_: pdl.data.transforms.PadTo, size: [32, 64], multiple: [32, 32]}",
+        f"      - {{_target_: pdl.data.transforms.PadTo, size: [{height}, 64], multiple: [{height}, 32]}}",
     ]
