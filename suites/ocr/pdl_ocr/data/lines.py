@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -13,12 +14,14 @@ import numpy as np
 
 from pdl.data.dataset import Dataset, Dealing, Sample, StandIn, digest
 from pdl.data.faults import DataFault, Fault
-from pdl.data.image import Mode, check_mode, fault_of, read_image
+from pdl.data.image import Mode, check_mode, decode_image, fault_of, read_image
 from pdl.data.splits import check_ratios, stable_split
 from pdl.data.store import under_roots
 from pdl.errors import DataError
 from pdl.hints import Range
-from pdl_ocr.data import standin
+from pdl.runtime import headers
+from pdl_ocr.data import lmdb_sets, standin
+from pdl_ocr.data.lmdb_sets import DAMAGED
 from pdl_ocr.data.readers import Line, read_lines
 from pdl_ocr.reading import straightened
 
@@ -30,9 +33,11 @@ class TextLines(Dataset):
     - PaddleOCR's lists, `path<TAB>text`, and its labels of pages, `path<TAB>[{"transcription", "points"}, ...]`
     - ICDAR's lists, `word_1.png, "text"`, and its files of boxes beside the pages, `x1,y1,...,x4,y4,text`
     - tables (.csv, .tsv) with columns such as image and text
+    - LMDB sets (a folder with data.mdb) of CRNN and the deep-text-recognition-benchmark: `num-samples`, `image-%09d`,
+      `label-%09d`
     - a folder with one of these in it, by the name of the split (train.txt), or gt.txt, labels.csv and the like
 
-    path     the list, or the folder; a relative one is also looked for below PDL_DATA
+    path     the list, the set or the folder; a relative one is also looked for below PDL_DATA
     split    of a folder with a list for each split; or, with `ratios`, the part that is cut out
     ratios   such as {train: 0.9, val: 0.1}: cut by a hash of the paths of the images, so that the lines of a page stay
              together; give all splits the same
@@ -58,11 +63,11 @@ class TextLines(Dataset):
         lines = read_lines(self.path, None if split is None else str(split), None if root is None else located(root))
         if ratios is not None and split is not None:
             check_ratios("TextLines", ratios)
-            pages = list(dict.fromkeys(line.image for line in lines))
+            pages = list(dict.fromkeys(line.page for line in lines))
             base = self._base(pages)
             names = [page.relative_to(base).as_posix() for page in pages]
             kept = {pages[row] for row in stable_split(names, ratios, split, seed=seed)}
-            lines = [line for line in lines if line.image in kept]
+            lines = [line for line in lines if line.page in kept]
         if not lines:
             raise DataError(f"{self.path}: no lines of text{f' for split {split!r}' if split else ''} are there")
         self.lines = [line._replace(text=unicodedata.normalize("NFC", line.text)) for line in lines]
@@ -70,14 +75,14 @@ class TextLines(Dataset):
 
     def _base(self, images: Sequence[Path]) -> Path:
         base = self.path if self.path.is_dir() else self.path.parent
-        return base if all(image.is_relative_to(base) for image in images) else Path(images[0].anchor or ".")
+        return base if all(image.is_relative_to(base) for image in set(images)) else Path(images[0].anchor or ".")
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def __getitem__(self, index: int) -> Sample:
         line = self.lines[index]
-        image = read_image(line.image, mode=self.mode, index=index)
+        image = pixels_of(line, self.mode, index)
         if line.polygon is not None:
             image = self._cut(image, line, index)
         return {"image": image, "text": line.text}
@@ -103,7 +108,7 @@ class TextLines(Dataset):
 
     def _ratio(self, line: Line) -> float:
         if line.polygon is None:
-            width, height = image_size(line.image)
+            width, height = image_size(line.image) if line.number is None else _packed_size(line)
             return width / height
         corners = quadrilateral(np.array(line.polygon, np.float32))
         edges = np.hypot(*(np.roll(corners, -1, axis=0) - corners).T)
@@ -118,15 +123,23 @@ class TextLines(Dataset):
         return digest(type(self).__name__, *names, np.array(list(sizes.values()), np.int64))
 
     def path_of(self, index: int) -> str:
-        return str(self.lines[index].image)
+        return str(self.lines[index].page)
 
     def fault_of(self, index: int) -> Fault | None:
-        return fault_of(self.lines[index].image, index=index)
+        line = self.lines[index]
+        if line.number is None:
+            return fault_of(line.image, index=index)
+        try:
+            trouble = headers.trouble(lmdb_sets.image(line.image, line.number, index=index))
+        except DataFault as error:
+            return error.fault
+        return Fault(str(line.page), index, trouble, DAMAGED) if trouble else None
 
     # -- folds ---------------------------------------------------------------------------------------------------------
     def dealing(self, by: str | None = None) -> Dealing:
-        pages = {image: number for number, image in enumerate(dict.fromkeys(line.image for line in self.lines))}
-        return Dealing("the lines of an image together", groups=np.array([pages[line.image] for line in self.lines]))
+        names = [(line.image, line.number) for line in self.lines]
+        pages = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        return Dealing("the lines of an image together", groups=np.array([pages[name] for name in names]))
 
     @classmethod
     def pooled(cls, datasets: Sequence[Any]) -> Dataset:
@@ -152,6 +165,25 @@ class TextLines(Dataset):
         file = standin.write_list(folder, split if isinstance(split, str) and not settings.get("ratios") else "train")
         kept = {"split": split, "ratios": settings["ratios"]} if settings.get("ratios") else {"split": None}
         return StandIn({"path": str(file), "root": None, **kept}, "words drawn by OpenCV")
+
+
+def pixels_of(line: Line, mode: Mode, index: int | None = None) -> np.ndarray:
+    """uint8 [H, W, C]: the image or page of a line."""
+    if line.number is None:
+        return read_image(line.image, mode=mode, index=index)
+    data = lmdb_sets.image(line.image, line.number, index=index)
+    return decode_image(data, mode=mode, path=line.page, index=index)
+
+
+def _packed_size(line: Line) -> tuple[int, int]:
+    """Width and height of a line's image in an LMDB set, from its head where that says so."""
+    assert line.number is not None
+    data = lmdb_sets.image(line.image, line.number)
+    found = _head(io.BytesIO(data))
+    if found is not None and min(found) > 0:
+        return found
+    height, width = decode_image(data, path=line.page).shape[:2]
+    return width, height
 
 
 def located(path: str | Path) -> Path:

@@ -1,4 +1,4 @@
-"""Files that say where lines of text are and what they say: PaddleOCR's, ICDAR's, tables."""
+"""Files that say where lines of text are and what they say: PaddleOCR's, ICDAR's, tables, LMDB."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pdl.data.faults import fault, unreadable
 from pdl.errors import DataError, listed
 from pdl.files import read_bytes
 from pdl.runtime.headers import EXTENSIONS
+from pdl_ocr.data import lmdb_sets
 
 MOST_BYTES = 1 << 30
 IGNORED = frozenset({"###", "*"})  # what marks a line that cannot be read
@@ -38,16 +39,25 @@ FORMS = (
 
 
 class Line(NamedTuple):
-    """A line: the file of its image or page, what it says, and where on the page it is (None: it is the image)."""
+    """A line: the file of its image or page, what it says, and where on the page it is (None: it is the image); the
+    number of its image in the file, where that is an LMDB set."""
 
     image: Path
     text: str
     polygon: tuple[tuple[float, float], ...] | None = None
+    number: int | None = None
+
+    @property
+    def page(self) -> Path:
+        """What the image is called: its file, or the set and its key."""
+        return self.image if self.number is None else lmdb_sets.name_of(self.image, self.number)
 
 
 def read_lines(path: Path, split: str | None, root: Path | None) -> list[Line]:
     """The lines of a list, or of a folder; of one split, where the folder has a list or folder for each. DataError
     where the form is not known."""
+    if (packed := lmdb_sets.file_of(path)) is not None:
+        return [Line(packed, text, number=number) for number, text in enumerate(lmdb_sets.labels(packed), 1)]
     if path.is_dir():
         return _of_folder(path, split, root)
     if not path.exists():
@@ -65,7 +75,7 @@ def _of_folder(folder: Path, split: str | None, root: Path | None) -> list[Line]
             if file.is_file():
                 return list(_of_list(file, root or folder))
         if (folder / name).is_dir():
-            return _of_folder(folder / name, None, root)
+            return read_lines(folder / name, None, root)
     found = [
         file
         for file in sorted(folder.iterdir())
@@ -80,8 +90,9 @@ def _of_folder(folder: Path, split: str | None, root: Path | None) -> list[Line]
         return [line for page, boxes in pages for line in _of_boxes(page, boxes)]
     wanted = f"{split}.txt, " if split else ""
     raise DataError(
-        f"{folder}: no list of lines is there ({wanted}gt.txt, labels.csv, ...), nor files of boxes (.txt) beside "
-        f"images or in a folder {listed(list(BOX_FOLDERS))}; a list has lines of the form {FORMS}"
+        f"{folder}: no list of lines is there ({wanted}gt.txt, labels.csv, ...), nor an LMDB set (data.mdb), nor "
+        f"files of boxes (.txt) beside images or in a folder {listed(list(BOX_FOLDERS))}; a list has lines of the form "
+        f"{FORMS}"
     )
 
 
