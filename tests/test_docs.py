@@ -18,6 +18,7 @@ import pytest
 
 from pdl.cli import main
 from pdl_ocr.data.standin import write_list as write_words
+from pdl_ocr.data.standin import write_pages
 from tests.cv.models import published
 
 ROOT = Path(__file__).parents[1]
@@ -79,6 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write_objects(place)
     for split in ("train", "val", "test"):
         write_words(place / "words", split)
+        write_pages(place / "pages", split)
     return place
 
 

@@ -57,6 +57,7 @@ QUICK = {
     "pdl_quantum.VQSD": ("quantum/vqsd",),
     "pdl_rec.ClickThrough": ("rec/adult_mmoe", "rec/synthetic_deepfm"),
     "pdl_rec.Matching": ("rec/ml100k_bpr",),
+    "pdl_ocr.TextDetection": ("ocr/sroie_pages",),
     "pdl_ocr.TextRecognition": ("ocr/icdar2015_words",),
     "pdl_rec.NextItem": ("rec/ml100k_gru4rec", "rec/ml100k_sasrec"),
 }

@@ -100,3 +100,16 @@ def test_the_net_to_train_equals_the_graph() -> None:
     assert ours.shape == theirs.shape == (2, 40, 6625)
     assert np.abs(ours - theirs).max() < 1e-4
     assert characters_of("ocr/ppocr_v4_rec")[-1] == " "
+
+
+def test_the_detector_to_train_equals_what_is_published() -> None:
+    """PP-OCRv4's weights in our net, and its graph in the runtime, on the same page (RGB there, BGR here)."""
+    detect = model("ocr/ppocr_v4_det")
+    net = pdl_ocr.PPOCRDetector(pretrained="ocr/ppocr_v4_det").eval()
+    x = page()[None, :480, :672].astype(np.float32) / 127.5 - 1
+    with pdl.no_grad():
+        ours = net(pdl.as_tensor(x)).numpy()
+    (theirs,) = detect.run({"x": np.ascontiguousarray(x[..., ::-1].transpose(0, 3, 1, 2))}).values()
+    assert ours.shape == (1, 480, 672, 1)
+    assert theirs.max() > 0.9
+    assert np.abs(ours[..., 0] - theirs[:, 0]).max() < 1e-4

@@ -21,6 +21,7 @@ from pdl.nn import Module
 from pdl.nn.module import evaluating
 from pdl.ops.base import Spec
 from pdl.report import Card, png
+from pdl.runtime.frame import Frame
 from pdl.tensor import as_tensor
 from pdl.train.parts import Deployer
 from pdl.train.recipe import Recipe
@@ -144,3 +145,16 @@ def answer(model: Module, images: Array, source: str, recipe: Recipe) -> Any:
         raise ConfigError(
             f"model: {recipe.model.target} does not take the images of {source}, shape {images.shape[1:]}: {error}"
         ) from error
+
+
+def frame_of(corners: np.ndarray, size: tuple[int, int]) -> Frame:
+    """Where a prepared image lies in the original of `size` (height, width), by where its upper left, upper right and
+    lower left corners [3, 2] are now. ConfigError where it was turned or slanted."""
+    height, width = size
+    origin, across, down = corners.astype(np.float64)
+    if abs(across[1] - origin[1]) > 1e-3 or abs(down[0] - origin[0]) > 1e-3:
+        raise ConfigError(
+            "data.transforms.eval: rotates or shears images, so that boxes cannot be moved to the original"
+        )
+    scale = width / (across[0] - origin[0]), height / (down[1] - origin[1])
+    return Frame(height, width, scale, (-origin[0] * scale[0], -origin[1] * scale[1]))

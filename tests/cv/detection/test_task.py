@@ -15,7 +15,8 @@ from pdl.data import Dataset
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.report import png
 from pdl.train import Recipe
-from pdl_cv.detection.loader import frame_of, training_batch
+from pdl.train.images import frame_of
+from pdl_cv.detection.loader import training_batch
 
 T = "pdl.data.transforms."
 NORMALIZE = {"_target_": f"{T}Normalize", "mean": [0.5] * 3, "std": [0.25] * 3}

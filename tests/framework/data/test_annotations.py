@@ -35,6 +35,7 @@ class Operation(Geometric):
 
 GEOMETRIC: list[Transform] = [
     T.Resize(64), T.Resize((200, 70)), T.ResizeShort(50), T.ResizeShort(133), T.RandomShortestSize((40, 80, 100), 120),
+    T.ResizeWithin(96), T.RandomView((80, 120), limit=90, degrees=20),
     T.ResizeHeight(48, 200), T.ResizeHeight(64, 40), T.PadTo((150, 260)), T.PadTo(90, multiple=(32, 50)),
     T.CenterCrop(80), T.CenterCrop((100, 140)), T.Pad((3, 5, 7, 9)), T.Pad(6, mode="edge"), T.RandomCrop(70, padding=4),
     T.RandomResizedCrop(64), T.RandomResizedCrop((90, 50), scale=(0.5, 1), interpolation="linear"),

@@ -30,6 +30,7 @@ def run(transform: Transform, image: np.ndarray, i: int = 0) -> np.ndarray:
 # Every per-sample transform, with the output size for a 12 x 16 picture.
 TRANSFORMS: list[tuple[Transform, tuple[int, int]]] = [
     (T.Resize(8), (8, 8)), (T.Resize((20, 9), interpolation="cubic"), (20, 9)), (T.ResizeShort(6), (6, 8)),
+    (T.ResizeWithin(8, 4), (8, 8)), (T.ResizeWithin(99, 5), (10, 15)),
     (T.ResizeHeight(6, 20), (6, 8)), (T.ResizeHeight(24, 20), (24, 20)), (T.PadTo((14, 16), fill=3), (14, 16)),
     (T.PadTo(5, multiple=(8, 10)), (16, 20)),
     (T.CenterCrop(10), (10, 10)), (T.CenterCrop((14, 20)), (14, 20)), (T.Pad((1, 2)), (16, 18)),
@@ -223,6 +224,7 @@ def test_mix_without_mixing_still_gives_soft_targets() -> None:
     (lambda: T.Resize(0), "size=0"), (lambda: T.Resize((3, 4, 5)), r"size=\(3, 4, 5\)"), (lambda: T.Resize(2.5), "2.5"),
     (lambda: T.Resize(8, interpolation="best"), "'best' must be one of auto, nearest"),
     (lambda: T.ResizeShort((3, 4)), "ResizeShort"), (lambda: T.ResizeHeight(0, 9), "height=0"),
+    (lambda: T.ResizeWithin(0), "limit=0"),
     (lambda: T.PadTo(8, fill=999), "PadTo: fill=999"), (lambda: T.Letterbox(0), "size=0"),
     (lambda: T.Letterbox(8, centre="left"), "'left' must be one of True, False"),
     (lambda: T.RandomShortestSize([]), r"min_size=\[\]"), (lambda: T.RandomShortestSize(8, 0), "max_size=0"),

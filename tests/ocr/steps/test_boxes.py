@@ -168,7 +168,7 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
 
 
 def test_what_it_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"expected a map \[1, H, W\] or \[H, W\], got an output of shape \(2, 4, 4\)"):
+    with pytest.raises(UsageError, match=r"\[H, W, 1\] or \[H, W\], got an output of shape \(2, 4, 4\)"):
         boxes(np.zeros((2, 4, 4)))
     steps = pipeline({"x": PRE}, {"y": [{"step": "db_boxes"}]})
     with pytest.raises(UsageError, match="needs to know where the output lies in an image"):

@@ -18,9 +18,11 @@ from pdl.data.transforms.geometry import (
     RandomResizedCrop,
     RandomRotation,
     RandomShortestSize,
+    RandomView,
     Resize,
     ResizeHeight,
     ResizeShort,
+    ResizeWithin,
 )
 from pdl.data.transforms.join import CopyPaste, MixUpDetection, Mosaic
 from pdl.data.transforms.mix import BatchRandomResize, CutMix, MixUp
@@ -31,6 +33,6 @@ __all__ = [
     "GaussianBlur", "Grayscale", "Letterbox", "MixUp", "MixUpDetection", "Mosaic", "Normalize", "Pad", "PadTo",
     "RandAugment", "RandomAffine", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale",
     "RandomHorizontalFlip", "RandomIoUCrop", "RandomPerspective", "RandomResizedCrop", "RandomRotation",
-    "RandomShortestSize", "RandomVerticalFlip", "RandomZoomOut", "Resize", "ResizeHeight", "ResizeShort",
-    "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide", "UntilEpoch",
+    "RandomShortestSize", "RandomVerticalFlip", "RandomView", "RandomZoomOut", "Resize", "ResizeHeight", "ResizeShort",
+    "ResizeWithin", "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide", "UntilEpoch",
 ]

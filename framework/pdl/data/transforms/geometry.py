@@ -25,7 +25,7 @@ from pdl.data.transforms._args import (
     two,
 )
 from pdl.data.transforms.annotations import Geometric
-from pdl.data.transforms.motion import STILL, Chain, Cut, Motion, Padded, Scaled, Warp
+from pdl.data.transforms.motion import STILL, Chain, Cut, Motion, Padded, Placed, Scaled, Warp
 from pdl.data.transforms.pixels import affine_matrix, resize
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
@@ -132,6 +132,39 @@ class ResizeHeight(Geometric, ImageBatchTransform):
 
 
 @dataclass(frozen=True)
+class ResizeWithin(Geometric, ImageBatchTransform):
+    """Scale so that the longer side is at most `limit` pixels, and each side to the nearest multiple of `multiple`:
+    pages of text. Images are never enlarged but to that multiple.
+    """
+
+    limit: Annotated[int, Range(1)]
+    multiple: Annotated[int, Range(1)] = 32
+    interpolation: Interpolation = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("limit", "multiple"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ConfigError(f"ResizeWithin: {name}={getattr(self, name)!r} must be an integer of at least 1")
+        choice("ResizeWithin", "interpolation", self.interpolation, _RESIZES)
+
+    def deployed(self) -> list[dict[str, Any]]:
+        method = deployable(self)
+        return [{"step": "resize_within", "limit": self.limit, "multiple": self.multiple, "method": method}]
+
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        """(height, width) of an image afterwards."""
+        factor = min(1.0, self.limit / max(height, width))
+        h, w = (max(1, round(n * factor / self.multiple)) * self.multiple for n in (height, width))
+        return h, w
+
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        return Scaled(self.size(shape[0], shape[1]), self.interpolation)
+
+    def images(self, images: np.ndarray, rngs: BatchRandom) -> np.ndarray:
+        return resize_all(images, self.size(images.shape[1], images.shape[2]), self.interpolation)
+
+
+@dataclass(frozen=True)
 class RandomShortestSize(Geometric):
     """Scale so that the shorter side is one of `min_size` pixels, drawn uniformly, but the longer side at most
     `max_size`; the proportions stay.
@@ -226,6 +259,40 @@ class RandomResizedCrop(Geometric):
 
     def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
         return Chain((Cut(*self._part(shape[0], shape[1], rng)), Scaled(self.size, self.interpolation)))
+
+
+@dataclass(frozen=True)
+class RandomView(Geometric):
+    """A part of a large image, `size` pixels, at a random place; what lies outside of the image is black.
+
+    limit    the longer side of the image without `scale`, as `ResizeWithin` has it
+    scale    (from, to): larger or smaller than that, log-uniform
+    degrees  it is turned by up to so many, either way
+    """
+
+    size: int | Sequence[int]
+    limit: Annotated[int, Range(1)] = 960
+    scale: Sequence[float] = (0.7, 1.5)
+    degrees: Annotated[float, Range(0, 45)] = 3.0
+
+    def __post_init__(self) -> None:
+        owner = "RandomView"
+        self._set(size=size_pair(owner, "size", self.size), scale=span(owner, "scale", self.scale, 0, above=True),
+                  degrees=number(owner, "degrees", self.degrees, 0, 45))
+
+    def motion(self, shape: tuple[int, ...], rng: SampleRandom) -> Motion:
+        height, width = ResizeWithin(self.limit, 1).size(shape[0], shape[1])
+        low, high = (math.log(each) for each in self.scale)
+        grown = math.exp(rng.uniform(low, high))
+        angle = math.radians(self.degrees * rng.uniform(-1, 1))
+        linear = grown * np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        centre = np.array([width, height]) / 2
+        to = np.array(two(self.size)[::-1])
+        free = to - grown * np.array([width, height])
+        corner = np.array([rng.uniform(min(0, each), max(0, each)) for each in free])
+        matrix = np.eye(3)
+        matrix[:2, :2], matrix[:2, 2] = linear, corner + grown * centre - linear @ centre
+        return Chain((Scaled((height, width)), Placed(matrix, (int(to[1]), int(to[0])))))
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from pdl.data import Batch, DataLoader, IterableDataset, Sample
 from pdl.data.collating import collate
 from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
-from pdl.errors import ConfigError, UsageError
-from pdl.runtime.frame import Frame
+from pdl.errors import UsageError
+from pdl.train.images import frame_of
 from pdl.train.recipe import Data
 
 ROWS = 8  # of objects in the smallest batch; programs are compiled for this number and its doubles
@@ -85,19 +85,6 @@ def evaluation_batch(samples: Sequence[Sample]) -> Batch:
     batch["original"] = [{**sample["original"], "index": sample["index"]} for sample in samples]
     batch["frame"] = [frame_of(sample["points"], sample["original"]["size"]) for sample in samples]
     return batch
-
-
-def frame_of(corners: np.ndarray, size: tuple[int, int]) -> Frame:
-    """Where a prepared image lies in the original of `size` (height, width), by where its upper left, upper right and
-    lower left corners [3, 2] are now. ConfigError where it was turned or slanted."""
-    height, width = size
-    origin, across, down = corners.astype(np.float64)
-    if abs(across[1] - origin[1]) > 1e-3 or abs(down[0] - origin[0]) > 1e-3:
-        raise ConfigError(
-            "data.transforms.eval: rotates or shears images, so that boxes cannot be moved to the original"
-        )
-    scale = width / (across[0] - origin[0]), height / (down[1] - origin[1])
-    return Frame(height, width, scale, (-origin[0] * scale[0], -origin[1] * scale[1]))
 
 
 def _taught(sample: Sample) -> Sample:

@@ -1,7 +1,8 @@
-"""Data sets of lines of text: samples {"image": uint8 [H, W, 3], "text": str}. Each knows `texts` and `widths` without
-reading its images."""
+"""Data sets of lines of text, samples {"image": uint8 [H, W, 3], "text": str}, each of which knows `texts` and `widths`
+without reading its images; and of pages with where their lines are."""
 
 from pdl_ocr.data.lines import TextLines
+from pdl_ocr.data.pages import TextPages
 from pdl_ocr.data.synthetic import SyntheticLines
 
-__all__ = ["SyntheticLines", "TextLines"]
+__all__ = ["SyntheticLines", "TextLines", "TextPages"]

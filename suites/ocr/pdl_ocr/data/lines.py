@@ -6,6 +6,7 @@ import copy
 import io
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -62,20 +63,11 @@ class TextLines(Dataset):
         self.path, self.mode = located(path), mode
         lines = read_lines(self.path, None if split is None else str(split), None if root is None else located(root))
         if ratios is not None and split is not None:
-            check_ratios("TextLines", ratios)
-            pages = list(dict.fromkeys(line.page for line in lines))
-            base = self._base(pages)
-            names = [page.relative_to(base).as_posix() for page in pages]
-            kept = {pages[row] for row in stable_split(names, ratios, split, seed=seed)}
-            lines = [line for line in lines if line.page in kept]
+            lines = of_split("TextLines", lines, self.path, ratios, split, seed)
         if not lines:
             raise DataError(f"{self.path}: no lines of text{f' for split {split!r}' if split else ''} are there")
         self.lines = [line._replace(text=unicodedata.normalize("NFC", line.text)) for line in lines]
-        self.root = self._base([line.image for line in self.lines])
-
-    def _base(self, images: Sequence[Path]) -> Path:
-        base = self.path if self.path.is_dir() else self.path.parent
-        return base if all(image.is_relative_to(base) for image in set(images)) else Path(images[0].anchor or ".")
+        self.root = folder_of(self.path, [line.image for line in self.lines])
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -104,11 +96,14 @@ class TextLines(Dataset):
     @cached_property
     def widths(self) -> np.ndarray:
         """float64 [N]: width / height of each line's image; of images of their own from the heads of the files."""
-        return np.array([self._ratio(line) for line in self.lines])
+        files = dict.fromkeys(line.image for line in self.lines if line.number is not None)
+        with ExitStack() as stack:  # a transaction for all images of a set, as there may be millions
+            sets = {file: stack.enter_context(lmdb_sets.reading(file)) for file in files}
+            return np.array([self._ratio(line, sets.get(line.image)) for line in self.lines])
 
-    def _ratio(self, line: Line) -> float:
+    def _ratio(self, line: Line, packed: lmdb_sets.Images | None) -> float:
         if line.polygon is None:
-            width, height = image_size(line.image) if line.number is None else _packed_size(line)
+            width, height = image_size(line.image) if packed is None else _packed_size(line, packed)
             return width / height
         corners = quadrilateral(np.array(line.polygon, np.float32))
         edges = np.hypot(*(np.roll(corners, -1, axis=0) - corners).T)
@@ -119,7 +114,7 @@ class TextLines(Dataset):
     def fingerprint(self) -> str:
         """A hash of paths, sizes of files, polygons and texts."""
         names = [f"{line.image.name} {line.polygon} {line.text}" for line in self.lines]
-        sizes = {image: _bytes(image) for image in dict.fromkeys(line.image for line in self.lines)}
+        sizes = {image: file_size(image) for image in dict.fromkeys(line.image for line in self.lines)}
         return digest(type(self).__name__, *names, np.array(list(sizes.values()), np.int64))
 
     def path_of(self, index: int) -> str:
@@ -130,7 +125,7 @@ class TextLines(Dataset):
         if line.number is None:
             return fault_of(line.image, index=index)
         try:
-            trouble = headers.trouble(lmdb_sets.image(line.image, line.number, index=index))
+            trouble = headers.trouble(_packed(line, index))
         except DataFault as error:
             return error.fault
         return Fault(str(line.page), index, trouble, DAMAGED) if trouble else None
@@ -155,7 +150,7 @@ class TextLines(Dataset):
         for name in ("widths", "fingerprint"):
             found.__dict__.pop(name, None)
         found.lines = lines
-        found.root = found._base([line.image for line in lines])
+        found.root = folder_of(found.path, [line.image for line in lines])
         return found
 
     @classmethod
@@ -167,18 +162,44 @@ class TextLines(Dataset):
         return StandIn({"path": str(file), "root": None, **kept}, "words drawn by OpenCV")
 
 
+def folder_of(path: Path, images: Sequence[Path]) -> Path:
+    """The folder of a list, or the path itself where it is one; the root of all files where images lie elsewhere."""
+    base = path if path.is_dir() else path.parent
+    return base if all(image.is_relative_to(base) for image in set(images)) else Path(images[0].anchor or ".")
+
+
+def of_split(
+    owner: str, lines: Sequence[Line], path: Path, ratios: Mapping[str, float], split: str, seed: int
+) -> list[Line]:
+    """The lines of the images that a hash of their paths puts into a split."""
+    check_ratios(owner, ratios)
+    pages = list(dict.fromkeys((line.image, line.number) for line in lines))
+    files = list(dict.fromkeys(image for image, _ in pages))
+    base = folder_of(path, files)
+    short = {image: image.relative_to(base).as_posix() for image in files}
+    names = [short[image] if number is None else f"{short[image]}/{number}" for image, number in pages]
+    kept = {pages[row] for row in stable_split(names, ratios, split, seed=seed)}
+    return [line for line in lines if (line.image, line.number) in kept]
+
+
 def pixels_of(line: Line, mode: Mode, index: int | None = None) -> np.ndarray:
     """uint8 [H, W, C]: the image or page of a line."""
     if line.number is None:
         return read_image(line.image, mode=mode, index=index)
-    data = lmdb_sets.image(line.image, line.number, index=index)
+    data = _packed(line, index)
     return decode_image(data, mode=mode, path=line.page, index=index)
 
 
-def _packed_size(line: Line) -> tuple[int, int]:
+def _packed(line: Line, index: int | None) -> bytes:
+    assert line.number is not None
+    with lmdb_sets.reading(line.image, index=index) as images:
+        return images(line.number)
+
+
+def _packed_size(line: Line, packed: lmdb_sets.Images) -> tuple[int, int]:
     """Width and height of a line's image in an LMDB set, from its head where that says so."""
     assert line.number is not None
-    data = lmdb_sets.image(line.image, line.number)
+    data = packed(line.number)
     found = _head(io.BytesIO(data))
     if found is not None and min(found) > 0:
         return found
@@ -234,7 +255,8 @@ def _head(file: Any) -> tuple[int, int] | None:
     return None
 
 
-def _bytes(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """Bytes of a file; -1 where it cannot be read."""
     try:
         return path.stat().st_size
     except OSError:  # reported when the sample is read

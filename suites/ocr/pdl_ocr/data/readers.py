@@ -31,7 +31,9 @@ LIST_ENDINGS = (".txt", ".tsv", ".csv", ".lst")
 BOX_FOLDERS = ("box", "boxes", "gt", "labels", "annotations")
 IMAGE_FOLDERS = ("img", "images", "imgs", "image")
 ICDAR = re.compile(r'^(?P<image>[^,\t"]+?)\s*,\s*"(?P<text>.*)"\s*$')
-BOX = re.compile(r"^\s*(?P<numbers>-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?){7})\s*,(?P<text>.*)$")
+NUMBER = r"-?\d+(?:\.\d+)?"
+BOX = re.compile(rf"^\s*(?P<numbers>{NUMBER}(?:\s*,\s*{NUMBER}){{7}})\s*,(?P<text>.*)$")
+UPRIGHT_BOX = re.compile(rf"^\s*(?P<numbers>{NUMBER}(?:[\s,]+{NUMBER}){{3}})[\s,]+(?P<text>\".*\")\s*$")
 FORMS = (
     'path<TAB>text, path<TAB>[{"transcription": ..., "points": ...}], word_1.png, "text", or a table (.csv, .tsv) with '
     "columns such as image and text"
@@ -52,10 +54,20 @@ class Line(NamedTuple):
         """What the image is called: its file, or the set and its key."""
         return self.image if self.number is None else lmdb_sets.name_of(self.image, self.number)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether it is a line, and one that can be read: neither a page without lines nor marked with `###`."""
+        return self.polygon != () and self.text not in IGNORED
+
 
 def read_lines(path: Path, split: str | None, root: Path | None) -> list[Line]:
-    """The lines of a list, or of a folder; of one split, where the folder has a list or folder for each. DataError
-    where the form is not known."""
+    """The lines of a list, or of a folder, that can be read; of one split, where the folder has a list or folder for
+    each. DataError where the form is not known."""
+    return [line for line in read_all(path, split, root) if line.is_read]
+
+
+def read_all(path: Path, split: str | None, root: Path | None) -> list[Line]:
+    """The same, with lines that are marked as unreadable, and pages without lines: a line with the polygon ()."""
     if (packed := lmdb_sets.file_of(path)) is not None:
         return [Line(packed, text, number=number) for number, text in enumerate(lmdb_sets.labels(packed), 1)]
     if path.is_dir():
@@ -75,7 +87,7 @@ def _of_folder(folder: Path, split: str | None, root: Path | None) -> list[Line]
             if file.is_file():
                 return list(_of_list(file, root or folder))
         if (folder / name).is_dir():
-            return read_lines(folder / name, None, root)
+            return read_all(folder / name, None, root)
     found = [
         file
         for file in sorted(folder.iterdir())
@@ -186,13 +198,14 @@ def _of_page(path: Path, image: Path, said: str, number: int) -> Iterator[Line]:
         found = json.loads(said)
     except (ValueError, RecursionError) as error:
         raise fault(path, f"not JSON behind the tab: {error}", "correct the line", line=number) from error
+    if not found:
+        yield Line(image, "", ())
     for each in found:
         text, points = (each.get("transcription"), each.get("points")) if isinstance(each, dict) else (None, None)
         if not isinstance(text, str) or not _is_polygon(points):
             what = f"{str(each)[:60]} has no transcription, or no points [[x, y], ...] of three corners or more"
             raise fault(path, what, "correct it", line=number)
-        if text not in IGNORED:
-            yield Line(image, text, tuple((float(x), float(y)) for x, y in points or ()))
+        yield Line(image, text, tuple((float(x), float(y)) for x, y in points or ()))
 
 
 def _is_polygon(points: Any) -> bool:
@@ -203,16 +216,19 @@ def _is_polygon(points: Any) -> bool:
 
 
 def _of_boxes(image: Path, file: Path) -> Iterator[Line]:
-    for number, row in enumerate(_text(file).splitlines(), 1):
-        if not row.strip():
-            continue
-        match = BOX.match(row)
-        if match is None:
-            raise fault(file, f"{row.strip()[:60]!r} is not x1,y1,...,x4,y4,text", "correct the line", line=number)
-        numbers = [float(each) for each in match["numbers"].split(",")]
-        text = match["text"].strip()
-        if text and text not in IGNORED:
-            yield Line(image, text, tuple(zip(numbers[::2], numbers[1::2], strict=True)))
+    rows = [(number, row) for number, row in enumerate(_text(file).splitlines(), 1) if row.strip()]
+    if not rows:
+        yield Line(image, "", ())
+    for number, row in rows:
+        if match := BOX.match(row):
+            numbers = [float(each) for each in match["numbers"].split(",")]
+            yield Line(image, match["text"].strip() or "###", tuple(zip(numbers[::2], numbers[1::2], strict=True)))
+        elif match := UPRIGHT_BOX.match(row):
+            x1, y1, x2, y2 = (float(each) for each in re.findall(NUMBER, match["numbers"]))
+            yield Line(image, match["text"][1:-1], ((x1, y1), (x2, y1), (x2, y2), (x1, y2)))
+        else:
+            what = f'{row.strip()[:60]!r} is neither x1,y1,...,x4,y4,text nor x1, y1, x2, y2, "text"'
+            raise fault(file, what, "correct the line", line=number)
 
 
 def _within(path: Path, root: Path, name: str, number: int) -> Path:

@@ -1,7 +1,8 @@
-"""A few words that OpenCV draws, for tests on machines without the real data."""
+"""A few words and pages that OpenCV draws, for tests on machines without the real data."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import cv2
@@ -11,6 +12,7 @@ from pdl.data.randomness import SampleRandom
 
 LETTERS = "abdehknotu"
 COUNT = {"train": 192, "val": 32, "test": 32}
+PAGES = {"train": 48, "val": 12, "test": 12}
 
 
 def write_list(folder: Path, split: str) -> Path:
@@ -28,6 +30,38 @@ def write_list(folder: Path, split: str) -> Path:
         rows.append(f"{name}\t{text}")
     file.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return file
+
+
+def write_pages(folder: Path, split: str) -> Path:
+    """A list of PaddleOCR's labels of pages and its images, with two to four words each."""
+    file, images = folder / f"{split}.txt", folder / split
+    if file.exists():
+        return file
+    images.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for index in range(PAGES[split]):
+        rng = SampleRandom(1, sorted(COUNT).index(split), index)
+        image, lines = drawn_page(rng)
+        name = f"{split}/{index:03}.png"
+        cv2.imwrite(str(folder / name), image)
+        rows.append(f"{name}\t{json.dumps(lines)}")
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return file
+
+
+def drawn_page(rng: SampleRandom) -> tuple[np.ndarray, list[dict[str, object]]]:
+    """uint8 [160, 192, 3]: words one below the other on light paper, and the labels of their lines."""
+    image = np.full((160, 192, 3), rng.integers(190, 256), np.uint8)
+    lines: list[dict[str, object]] = []
+    for row in range(rng.integers(2, 5)):
+        text = "".join(LETTERS[rng.integers(0, len(LETTERS))] for _ in range(rng.integers(3, 7)))
+        word = drawn(text, rng)[:, :184]
+        left, top = rng.integers(0, 192 - word.shape[1] + 1), 4 + 38 * row
+        bottom, right = top + word.shape[0], left + word.shape[1]
+        image[top:bottom, left:right] = np.minimum(image[top:bottom, left:right], word)
+        box = [[left + 3, top + 4], [right - 4, top + 4], [right - 4, bottom - 4], [left + 3, bottom - 4]]
+        lines.append({"transcription": text, "points": box})
+    return image, lines
 
 
 def drawn(text: str, rng: SampleRandom) -> np.ndarray:

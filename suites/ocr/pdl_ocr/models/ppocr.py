@@ -35,11 +35,13 @@ class Affine(nn.Module):
 
 
 class Merged(nn.Module):
-    """A convolution, a learned scale and shift, hard swish, and a scale and shift again."""
+    """A convolution, a learned scale and shift, and where it is `activated` hard swish, and a scale and shift again."""
 
-    def __init__(self, before: int, channels: int, kernel: int, stride: Stride = 1, groups: int = 1) -> None:
+    def __init__(
+        self, before: int, channels: int, kernel: int, stride: Stride = 1, groups: int = 1, *, activated: bool = True
+    ) -> None:
         self.conv = nn.Conv2d(before, channels, kernel, stride=stride, padding=kernel // 2, groups=groups)
-        self.inner, self.outer = Affine(), Affine()
+        self.inner, self.outer = Affine(), Affine() if activated else None
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, before] -> [N, H / stride, W / stride, channels]."""
@@ -48,7 +50,7 @@ class Merged(nn.Module):
         # the inner scale and shift go into the weights, which are few
         weight, bias = conv.weight * scale, conv.bias * scale + self.inner.shift
         y = pdl.conv2d(x, weight, bias, stride=conv.stride, padding=conv.padding, groups=conv.groups)
-        return self.outer(pdl.hardswish(y))  # type: ignore[no-any-return]
+        return y if self.outer is None else self.outer(pdl.hardswish(y))  # type: ignore[no-any-return]
 
 
 class PPOCRRecogniser(Recogniser):
@@ -124,17 +126,22 @@ def remap(model: PPOCRRecogniser, state: Mapping[str, Any]) -> dict[str, Any]:
     }
     found: dict[str, Any] = {}
     for kind, names in order.items():
-        numbers = sorted({int(m[1]) for name in state if (m := re.fullmatch(rf"{kind}_(\d+)\.\w_\d", name))})
+        numbers = numbers_of(kind, state)
         if len(numbers) != len(names):
             raise ShapeError(f"PP-OCRv4's recogniser has {len(names)} layers {kind}, the file {len(numbers)}")
         for number, name in zip(numbers, names, strict=True):
             own = {key.rpartition(".")[2]: state[key] for key in state if key.startswith(f"{kind}_{number}.")}
-            found.update(_named(kind, name, own))
+            found.update(named(kind, name, own))
     found["stem.0.weight"] = np.asarray(found["stem.0.weight"])[:, ::-1]
     return nn.from_torch(model, found)
 
 
-def _named(kind: str, name: str, own: Mapping[str, Any]) -> dict[str, Any]:
+def numbers_of(kind: str, state: Mapping[str, Any]) -> list[int]:
+    """The numbers that Paddle gave to the layers of a kind, sorted."""
+    return sorted({int(m[1]) for name in state if (m := re.fullmatch(rf"{kind}_(\d+)\.\w_\d", name))})
+
+
+def named(kind: str, name: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """A layer's tensors in PyTorch's names and layouts; Paddle's linear layers are [in, out]."""
     if kind in ("mobile_one_block", "whswish_b"):
         return {f"{name}.scale": own["w_0"], f"{name}.shift": own["w_1"]}

@@ -22,8 +22,8 @@ from pdl.runtime.steps.outputs import Thresholded
 
 
 class DbBoxes(Thresholded):
-    """{"boxes": [{"polygon": [[x, y], ...], "score"}]} of a map of probabilities [1, H, W] or [H, W], in pixels of the
-    original image and in reading order; a polygon has four corners, clockwise, the upper left one first.
+    """{"boxes": [{"polygon": [[x, y], ...], "score"}]} of a map of probabilities [1, H, W], [H, W, 1] or [H, W], in
+    pixels of the original image and in reading order; a polygon has four corners, clockwise, the upper left one first.
 
     threshold   a pixel belongs to a line where its probability is above
     score       a box stays where the mean probability inside, before it grows, is at least
@@ -47,10 +47,12 @@ class DbBoxes(Thresholded):
     def place(self, value: Any, frame: Frame) -> Any:
         """The boxes; `frame` tells where the output of the net lies in the image."""
         found = np.asarray(value, np.float32)
-        if found.ndim == 3 and found.shape[0] == 1:
-            found = found[0]
+        if found.ndim == 3 and 1 in (found.shape[0], found.shape[2]):
+            found = found[0] if found.shape[0] == 1 else found[..., 0]
         if found.ndim != 2:
-            raise UsageError(f"db_boxes: expected a map [1, H, W] or [H, W], got an output of shape {found.shape}")
+            raise UsageError(
+                f"db_boxes: expected a map [1, H, W], [H, W, 1] or [H, W], got an output of shape {found.shape}"
+            )
         polygons, scores = [], []
         for corners, sides in rectangles(found > self.threshold, self.most):
             score = mean_inside(found, corners) if min(sides) >= self.least else -1.0

@@ -1,0 +1,5 @@
+"""Text detection: where lines of text are on a page."""
+
+from pdl_ocr.detection.task import TextDetection
+
+__all__ = ["TextDetection"]
