@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import importlib
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -21,6 +20,9 @@ FORM = (
 )
 DAMAGED = "make the set anew, or copy it again"
 
+Images = Callable[[int], bytes]
+"""From the number of a line to the content of its image."""
+
 _OPENED: dict[Path, tuple[tuple[int, ...], Any]] = {}
 _LOCK = Lock()
 
@@ -35,7 +37,7 @@ def file_of(path: Path) -> Path | None:
 
 def labels(file: Path) -> Iterator[str]:
     """The texts of all lines of a set, in order. DataFault for one that is not of this form, or damaged."""
-    with _reading(file) as get:
+    with _transaction(file, _opened(file, None), None) as get:
         said = get(b"num-samples")
         if said is None:
             raise fault(file, "has no key num-samples", FORM)
@@ -51,13 +53,21 @@ def labels(file: Path) -> Iterator[str]:
                 raise fault(file, f"label-{number:09d} is not UTF-8 text", "write it as UTF-8") from error
 
 
-def image(file: Path, number: int, *, index: int | None = None) -> bytes:
-    """The content of an image of a set. DataFault where it is not there."""
-    with _reading(file, index) as get:
-        found = get(b"image-%09d" % number)
-    if found is None:
-        raise fault(name_of(file, number), "the set has no such key", DAMAGED, index=index)
-    return bytes(found)
+@contextmanager
+def reading(file: Path, *, index: int | None = None) -> Iterator[Images]:
+    """A function from the numbers of a set's lines to the content of their images: DataFault where one is not there.
+    Any number of threads read at once, and processes that were forked go on with what their parent opened: nothing is
+    locked or written."""
+    known = _OPENED.get(file)
+    with _transaction(file, _opened(file, index) if known is None else known[1], index) as get:
+
+        def image(number: int) -> bytes:
+            found = get(b"image-%09d" % number)
+            if found is None:
+                raise fault(name_of(file, number), "the set has no such key", DAMAGED, index=index)
+            return bytes(found)
+
+        yield image
 
 
 def name_of(file: Path, number: int) -> Path:
@@ -66,51 +76,55 @@ def name_of(file: Path, number: int) -> Path:
 
 
 @contextmanager
-def _reading(file: Path, index: int | None = None) -> Iterator[Any]:
-    """A function from keys to values. Any number of threads read at once, and processes that were forked go on with
-    what their parent opened: nothing is locked or written."""
-    environment = _environment(file, index)
+def _transaction(file: Path, environment: Any, index: int | None) -> Iterator[Any]:
+    """A function from keys to values."""
     errors = _library(file).Error
     try:
-        with environment.begin() as reading:
-            yield reading.get
+        with environment.begin() as made:
+            yield made.get
     except errors as error:
         raise fault(file, f"the LMDB set is damaged: {error}", DAMAGED, index=index) from error
 
 
-def _environment(file: Path, index: int | None) -> Any:
+def _opened(file: Path, index: int | None) -> Any:
     """The set, opened once in a process, as LMDB asks for; anew where the file has changed."""
     library = _library(file)
-    path = Path(os.path.realpath(file))
     try:
+        path = file.resolve(strict=True)
         facts = path.stat()
     except OSError as error:
         raise unreadable(file, error, index=index) from error
     version = (facts.st_ino, facts.st_size, facts.st_mtime_ns)
     with _LOCK:
         known, environment = _OPENED.get(path, (None, None))
-        if known == version:
-            return environment
-        if environment is not None:
-            del _OPENED[path]
-            environment.close()
-        folder = path.name == FILE
-        try:
-            # without locks the folder may be one that cannot be written; the operating system's read-ahead would read
-            # sixteen pages for each line of a shuffled set
-            made = library.open(
-                str(path.parent if folder else path), subdir=folder, readonly=True, lock=False, readahead=False,
-                meminit=False,
-            )  # fmt: skip
-        except library.Error as error:
-            raise fault(file, f"cannot be opened as an LMDB set: {error}", DAMAGED, index=index) from error
-        needed = (made.info()["last_pgno"] + 1) * made.stat()["psize"]
-        if needed > facts.st_size:  # the file is mapped: reading behind its end would end the process
-            made.close()
-            what = f"the LMDB set is cut off: {facts.st_size:,} bytes of {needed:,} are there"
-            raise fault(file, what, DAMAGED, index=index)
-        _OPENED[path] = (version, made)
-        return made
+        if known != version:
+            if environment is not None:
+                for name in [name for name, (_, each) in _OPENED.items() if each is environment]:
+                    del _OPENED[name]
+                environment.close()
+            environment = _checked(library, path, facts.st_size, index)
+        _OPENED[path] = _OPENED[file] = (version, environment)
+        return environment
+
+
+def _checked(library: Any, path: Path, size: int, index: int | None) -> Any:
+    """A set, opened; DataFault for what is none, or is not whole."""
+    folder = path.name == FILE
+    try:
+        # without locks it may lie where nothing can be written; read-ahead would read many pages for each line of a set
+        # that is read in random order
+        made = library.open(
+            str(path.parent if folder else path), subdir=folder, readonly=True, lock=False, readahead=False,
+            meminit=False,
+        )  # fmt: skip
+    except library.Error as error:
+        raise fault(path, f"cannot be opened as an LMDB set: {error}", DAMAGED, index=index) from error
+    needed = (made.info()["last_pgno"] + 1) * made.stat()["psize"]
+    if needed > size:  # the file is mapped: reading behind its end would end the process
+        made.close()
+        what = f"the LMDB set is cut off: {size:,} bytes of {needed:,} are there"
+        raise fault(path, what, DAMAGED, index=index)
+    return made
 
 
 def _library(file: Path) -> Any:
