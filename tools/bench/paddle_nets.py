@@ -191,7 +191,9 @@ def net_of(name: str, work: Workload, sparse: bool) -> nn.Layer:
 
 
 def modes(work: Workload) -> list[str]:
-    """How PaddlePaddle can train it."""
+    """How PaddlePaddle can train it; recognisers of text are compared with PyTorch alone."""
+    if work.text:
+        return []
     found = ["fp32 eager", "fp32 to_static", *(["bf16 autocast"] if work.bf16 else [])]
     return found + (["fp32 eager sparse"] if work.sparse else [])
 

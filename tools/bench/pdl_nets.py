@@ -9,6 +9,7 @@ from workloads import ADAM, DROPOUT, FEED, HEADS, LAYERS, SESSION, SGD, WIDTH, W
 
 import pdl
 import pdl_cv
+import pdl_ocr
 from pdl import nn
 from pdl import threads as pdl_threads
 from pdl.program import CompiledStep
@@ -58,6 +59,8 @@ def net_of(name: str, work: Workload, sparse: bool = False) -> nn.Module:
         "mobilenetv2": lambda: pdl_cv.MobileNetV2(num_classes=work.classes),
         "transformer": lambda: Transformer(work.vocabulary, work.length, work.classes),
         "gru4rec": lambda: GRU4Rec(work.vocabulary, sparse),
+        "crnn": lambda: pdl_ocr.CRNN("vgg", width=0.25, hidden=96, num_classes=work.classes),
+        "svtr_lcnet": lambda: pdl_ocr.SVTRLCNet(num_classes=work.classes),
     }
     return made[name]()
 
@@ -80,7 +83,8 @@ def side(name: str, mode: str, threads: int) -> Side:
     made = pdl.optim.Adam(net.parameters(), **ADAM) if work.optimizer == "adam" else pdl.optim.SGD(
         net.parameters(), **SGD
     )  # fmt: skip
-    loss_of = in_bf16(net) if "bf16" in mode else lambda x, labels: pdl.cross_entropy(net(x), labels)
+    loss_of = loss_by(net, work)
+    loss_of = in_bf16(loss_of) if "bf16" in mode else loss_of
     step = compiled(loss_of, net, made) if "compiled" in mode else eager(loss_of, net, made)
     return Side(lambda: step(x, labels), sum(p.size for p in net.parameters()))
 
@@ -115,12 +119,26 @@ def compiled(loss_of: Loss, net: nn.Module, optimizer: Any) -> Step:
     return step
 
 
-def in_bf16(net: nn.Module) -> Loss:
+def loss_by(net: nn.Module, work: Workload) -> Loss:
+    """The loss of a net: cross-entropy, or CTC where labels are texts."""
+    if not work.text:
+        return lambda x, labels: pdl.cross_entropy(net(x), labels)
+
+    def loss_of(x: pdl.Tensor, labels: pdl.Tensor) -> pdl.Tensor:
+        logs = pdl.log_softmax(net(x))
+        n, steps = logs.shape[:2]
+        lengths = (pdl.full((n,), size, dtype=pdl.int64) for size in (steps, work.text))
+        return pdl.ctc_loss(logs, labels, *lengths)
+
+    return loss_of
+
+
+def in_bf16(loss: Loss) -> Loss:
     """Mixed precision: bfloat16 activations, float32 master weights."""
 
     def loss_of(x: pdl.Tensor, labels: pdl.Tensor) -> pdl.Tensor:
         with pdl.autocast():
-            return pdl.cross_entropy(net(x), labels)
+            return loss(x, labels)
 
     return loss_of
 
@@ -132,6 +150,6 @@ def step_flops(name: str) -> float:
     work = WORKLOADS[name]
     net = net_of(name, work)
     x, labels = (pdl.Tensor(a) for a in work.arrays())
-    made = CompiledStep(lambda x, labels: pdl.cross_entropy(net(x), labels), net).program_for(x, labels)
+    made = CompiledStep(loss_by(net, work), net).program_for(x, labels)
     assert made is not None
     return flops(made.executable.program) / work.batch

@@ -170,7 +170,75 @@ class GRU4Rec(nn.Module):
         return self.head(self.gru(self.items(items))[0][:, -1])
 
 
-def conv(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
+class CRNN(nn.Module):
+    """The convolutions of arXiv 1507.05717 with norms, a quarter as wide; LSTMs in both directions; a linear layer."""
+
+    def __init__(self, classes: int, hidden: int = 96) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        c = 3
+        for out, pool in ((16, 2), (32, 2), (64, None), (64, (2, 1)), (128, None), (128, (2, 1)), (128, (2, 1))):
+            layers += [conv(c, out, 3), nn.BatchNorm2d(out), nn.ReLU(inplace=True)]
+            layers += [nn.MaxPool2d(pool, pool)] if pool else []
+            c = out
+        self.features = nn.Sequential(*layers)
+        self.rnn = nn.LSTM(c, hidden, 2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(2 * hidden, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits [N, W / 4, classes] of images [N, 3, 32, W]."""
+        return self.head(self.rnn(self.features(x).mean(2).transpose(1, 2))[0])
+
+
+class Excite(nn.Module):
+    """Squeeze and excite, the gate a hard sigmoid."""
+
+    def __init__(self, c: int, squeezed: int) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Conv2d(c, squeezed, 1), nn.Conv2d(squeezed, c, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The shape stays."""
+        return x * F.hardsigmoid(self.fc2(F.relu(self.fc1(x.mean((2, 3), keepdim=True)))))
+
+
+class SVTRLCNet(nn.Module):
+    """PP-OCRv4's recogniser (arXiv 2206.03001) half as wide, with a step for four columns."""
+
+    def __init__(self, classes: int, dim: int = 64) -> None:
+        super().__init__()
+        blocks = [(3, 32, 1, 0), (3, 64, 1, 0), (3, 64, 1, 0), (3, 128, (2, 1), 0), (3, 128, 1, 0), (3, 256, (1, 2), 0),
+                  *[(5, 256, 1, 0)] * 4, (5, 512, (2, 1), 1), (5, 512, 1, 1), (5, 512, (2, 1), 0),
+                  (5, 512, 1, 0)]  # fmt: skip
+        layers: list[nn.Module] = [conv(3, 8, 3, 2), nn.BatchNorm2d(8), nn.Hardswish(inplace=True)]
+        c = 8
+        for kernel, base, stride, squeeze in blocks:
+            layers += [conv(c, c, kernel, stride, c), nn.BatchNorm2d(c), nn.Hardswish(inplace=True)]
+            layers += [Excite(c, max(8, (c // 4 + 4) // 8 * 8))] if squeeze else []
+            layers += [conv(c, base // 2, 1), nn.BatchNorm2d(base // 2), nn.Hardswish(inplace=True)]
+            c = base // 2
+        self.features, narrow = nn.Sequential(*layers), c // 8
+
+        def row(before: int, out: int, width: int) -> nn.Sequential:
+            mixed = nn.Conv2d(before, out, (1, width), padding=(0, width // 2), bias=False)
+            return nn.Sequential(mixed, nn.BatchNorm2d(out), nn.SiLU(inplace=True))
+
+        self.enter = nn.Sequential(row(c, narrow, 3), row(narrow, dim, 1))
+        layer = nn.TransformerEncoderLayer(dim, 4, 2 * dim, 0.1, F.silu, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(dim), enable_nested_tensor=False)
+        self.leave = row(dim, c, 1)
+        self.join = nn.Sequential(row(2 * c, narrow, 3), row(narrow, dim, 1))
+        self.drop, self.head = nn.Dropout(0.1), nn.Linear(dim, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits [N, W / 4, classes] of images [N, 3, 32, W]."""
+        y = self.features(x).mean(2, keepdim=True)
+        mixed = self.encoder(self.enter(y).squeeze(2).transpose(1, 2))
+        back = self.leave(mixed.transpose(1, 2).unsqueeze(2))
+        return self.head(self.drop(self.join(torch.cat([y, back], 1)).squeeze(2).transpose(1, 2)))
+
+
+def conv(c_in: int, c_out: int, kernel: int, stride: Any = 1, groups: int = 1) -> nn.Conv2d:
     """A convolution without bias that keeps the size at stride 1."""
     return nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups, bias=False)
 
@@ -185,8 +253,19 @@ def net_of(name: str, work: Workload, sparse: bool) -> nn.Module:
         "mobilenetv2": lambda: MobileNetV2(work.classes),
         "transformer": lambda: Transformer(work.vocabulary, work.length, work.classes),
         "gru4rec": lambda: GRU4Rec(work.vocabulary, sparse),
+        "crnn": lambda: CRNN(work.classes),
+        "svtr_lcnet": lambda: SVTRLCNet(work.classes),
     }
     return made[name]()
+
+
+def loss_of(logits: torch.Tensor, labels: torch.Tensor, work: Workload) -> torch.Tensor:
+    """Cross-entropy, or CTC where labels are texts."""
+    if not work.text:
+        return F.cross_entropy(logits, labels)
+    logs = F.log_softmax(logits.float(), -1).transpose(0, 1)
+    lengths = (torch.full((len(labels),), size) for size in (logs.shape[0], work.text))
+    return F.ctc_loss(logs, labels, *lengths)
 
 
 def modes(work: Workload) -> list[str]:
@@ -225,7 +304,7 @@ def side(name: str, mode: str, threads: int) -> Side:
         for optimizer in optimizers:
             optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
-            loss = F.cross_entropy(run(x), labels)
+            loss = loss_of(run(x), labels, work)
         loss.backward()
         for optimizer in optimizers:
             optimizer.step()

@@ -20,6 +20,7 @@ class Side(NamedTuple):
 class Workload:
     """A net, a batch and an optimiser. Images where `image` is set (H, W, C), else token numbers below `vocabulary`.
 
+    text           characters of a label, which is written by CTC (class 0 is the blank); 0: a label is a class
     bf16, sparse   whether the mixed precision modes and those with sparse gradients of the embedding are run
     """
 
@@ -29,16 +30,20 @@ class Workload:
     image: tuple[int, int, int] | None = None
     vocabulary: int = 0
     length: int = 0
+    text: int = 0
     bf16: bool = True
     sparse: bool = False
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images [N, H, W, C] float32 or tokens [N, length] int64, and labels [N] int64; the same for everyone."""
+        """Images [N, H, W, C] float32 or tokens [N, length] int64, and labels [N] or [N, text] int64; the same for
+        everyone."""
         rng = np.random.default_rng(0)
         if self.image is not None:
             x = rng.standard_normal((self.batch, *self.image), dtype=np.float32)
         else:
             x = rng.integers(0, self.vocabulary, (self.batch, self.length))
+        if self.text:
+            return x, rng.integers(1, self.classes, (self.batch, self.text))
         return x, rng.integers(0, self.classes, self.batch)
 
 
@@ -54,6 +59,8 @@ WORKLOADS = {
     "resnet50": Workload(8, 1000, "sgd", (224, 224, 3)),
     "mobilenetv2": Workload(8, 1000, "sgd", (224, 224, 3)),
     "transformer": Workload(16, 2, "adam", vocabulary=18_000, length=128),
+    "crnn": Workload(64, 63, "adam", (32, 128, 3), text=8),
+    "svtr_lcnet": Workload(64, 63, "adam", (32, 128, 3), text=8),
     "gru4rec": Workload(64, 37_000, "adam", vocabulary=37_000, length=20, bf16=False, sparse=True),
 }
 ADAM = {"lr": 1e-4}
