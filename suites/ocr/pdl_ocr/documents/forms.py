@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +14,7 @@ from pdl.runtime.documents import DPI
 from pdl.runtime.steps.outputs import Form
 from pdl_ocr.documents import alto, hocr, markdown
 from pdl_ocr.documents.pdf import PdfWriter
+from pdl_ocr.tables import tables
 
 
 class Texts:
@@ -68,6 +71,18 @@ def _json(file: BinaryIO, name: str) -> Texts:
     return Texts(file, lambda each, number: json.dumps(each.to_dict(), ensure_ascii=False), "[\n", ",\n", "\n]\n")
 
 
+def _tables(file: BinaryIO, name: str) -> Texts:
+    return Texts(file, lambda each, number: _tables_of(each))
+
+
+def _tables_of(prediction: Any) -> str:
+    """The tables of a page, an empty line behind each."""
+    made = io.StringIO(newline="")
+    for table in tables(prediction.answer.value, images.read(prediction.item, "rgb")):
+        csv.writer(made).writerows([*table, []])
+    return made.getvalue()
+
+
 def _hocr(file: BinaryIO, name: str) -> Texts:
     return Texts(file, partial(_hocr_page, name), hocr.head(name), tail=hocr.TAIL)
 
@@ -86,6 +101,7 @@ FORMS = (
     Form("hocr", ".hocr", "hOCR 1.2: XHTML with the place of every word", _hocr),
     Form("alto", ".xml", "ALTO 4.4: XML with the place of every word", _alto),
     Form("md", ".md", "Markdown: headings, paragraphs, lists", _markdown),
+    Form("csv", ".csv", "the tables, ruled or not, an empty line behind each", _tables),
     Form("txt", ".txt", "plain text, pages apart by form feeds", _text),
     Form("json", ".json", "the answers, a list with an object for each page", _json),
 )
