@@ -17,13 +17,13 @@ from pdl.runtime.steps import Flag
 from pdl.train.task import SPLITS
 from pdl_ocr.data.fonts import able_to_write, covered, font_files, letters_of
 from pdl_ocr.data.lines import TextLines
+from pdl_ocr.data.splits import splits_of, written
 from pdl_ocr.data.synthetic import MOST_BYTES, SyntheticLines
 from pdl_ocr.scripts import SCRIPTS, characters_of
 
 FEWEST = 20  # lines
 SEEN = 100_000  # lines to learn from, over all epochs
 HEIGHT, STRIDE = 32, 4
-PARTS = {"train": 0.8, "val": 0.1, "test": 0.1}
 USUAL = 0.9  # of the letters that the best font has: with less, a font is taken for one of another script
 LEAST = 0.5  # of the letters that the best font must have
 MEASURED = 500  # drawn lines that sizes are set by
@@ -68,7 +68,7 @@ def write_recipe(data: Path | None = None, *, script: Script = None, fonts: Font
 
 # -- lines that are there ----------------------------------------------------------------------------------------------
 def _of_lines(data: Path) -> str:
-    splits = _splits(data)
+    splits = splits_of(TextLines, data)
     train = TextLines(**splits["train"])
     if len(train) < FEWEST:
         raise fault(data, f"{len(train)} lines for training; at least {FEWEST} are needed", "give more")
@@ -88,37 +88,12 @@ def _of_lines(data: Path) -> str:
         "task: {skip: true}",
         f"model: {OWN}",
         "data:",
-        *(f"  {split}: {_written(splits[split])}" for split in SPLITS if split in splits),
+        *(f"  {split}: {written(TextLines, splits[split])}" for split in SPLITS if split in splits),
         f"  batch_size: {batch}",
         *_sizes(HEIGHT, width),
         f"train: {{epochs: {epochs}, ema: 0.998}}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _splits(data: Path) -> dict[str, dict[str, Any]]:
-    """The arguments of `TextLines` for each split."""
-    found: dict[str, dict[str, Any]] = {}
-    path = data.resolve()
-    if data.is_dir():
-        for split in SPLITS:
-            try:
-                own = TextLines(path, split=split)  # type: ignore[arg-type]
-            except DataError:
-                continue
-            if split != "train" and own.lines == TextLines(path, split="train").lines:
-                continue  # one list for all
-            found[split] = {"path": path, "split": split}
-    if "val" in found:
-        return found
-    ratios = {"train": 0.9, "val": 0.1} if "test" in found else PARTS
-    return {**found, **{split: {"path": path, "split": split, "ratios": ratios} for split in ratios}}
-
-
-def _written(arguments: dict[str, Any]) -> str:
-    ratios = arguments.get("ratios")
-    more = "" if ratios is None else f", ratios: {{{', '.join(f'{k}: {v}' for k, v in ratios.items())}}}"
-    return f"{{_target_: pdl_ocr.data.TextLines, path: {quoted(arguments['path'])}, split: {arguments['split']}{more}}}"
 
 
 # -- lines that are drawn ----------------------------------------------------------------------------------------------
