@@ -160,8 +160,9 @@ def test_ctrl_c_ends_a_run_between_segments(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(executor, "SEGMENT", 0)
     session = session_of(layers)
     expected = session.run(X)["y"]
-    (made_plan,) = session.engine._plans.values()  # type: ignore[attr-defined]
-    calls = made_plan.free[0]._calls
+    (lane,) = session.engine._lanes  # type: ignore[attr-defined]
+    (executable,) = lane.bound.values()
+    calls = executable._calls
     assert len(calls) > 5
     ran: list[int] = []
     own = list(calls)

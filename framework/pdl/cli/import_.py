@@ -39,7 +39,7 @@ def command(
     ] = None,
     shape: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=AXES", help="Open the fixed sizes of an input: image=n,3,h,w."),
+        typer.Option(metavar="NAME=AXES", help="Open fixed sizes of an input, or tell multiples: image=n,3,32*h,w."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write it though ONNX Runtime's results differ.")] = False,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Compare it with ONNX Runtime.")] = True,

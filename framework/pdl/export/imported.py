@@ -61,7 +61,8 @@ def import_model(
     sizes      numbers for dynamic axes, which are then fixed
     values     numbers for inputs, which are then constants
     shapes     of inputs, where the file has fixed sizes and its net takes others: {"image": ["n", 3, "h", "w"]}; ONNX
-               Runtime, which holds to the file, is then compared at its sizes alone
+               Runtime, which holds to the file, is then compared at its sizes alone. Or where the net takes multiples
+               alone: {"image": ["n", 3, "32*h", "32*w"]}
     force      write it though it differs from ONNX Runtime by more than `TOLERANCE` of an output's spread, and by more
                than ONNX Runtime's results change where inputs change in their last bits
     check      compare it with ONNX Runtime, where that is installed
@@ -220,7 +221,7 @@ def sizes_to_try(model: Imported) -> Iterator[dict[str, int]]:
         yield {name: 1 if name in batch else size for name, size in known.items()}
         for factor, more in ((2, 0), (1, 32), (1, 1)):
             yield {name: 3 if name in batch else size * factor + more for name, size in known.items()}
-    yield from attempts(batch, lengths) if batch or lengths else [{}]
+    yield from attempts(batch, lengths, model.factors) if batch or lengths else [{}]
 
 
 def _compared(model: Imported, session: Session, other: Foreign, sizes: Mapping[str, int]) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from pdl.dims import Dim
 from pdl.dtype import Array
 from pdl.errors import PdlError, TimeLimitError, TraceError, UsageError
 from pdl.limits import OPENING, limited, require_seconds
-from pdl.onnx.axes import Shape, named_axes
+from pdl.onnx.axes import Shape, at_sizes, multiple, named_axes, names_in, scaled
 from pdl.onnx.check import require_runnable
 from pdl.onnx.graph import Graph, show_shape
 from pdl.onnx.reader import Model, read
@@ -41,6 +41,7 @@ class Imported:
 
     shapes     of the inputs by name, sizes known only at run time as text
     examples   a size for each of these that the graph takes
+    factors    of sizes that stand for multiples: {"h": 32} where an axis is 32*h
     declared   the sizes of the file itself, of axes that `shapes` opened
     values     of inputs of the file that have become constants
     notes      what the user should know, a line each
@@ -54,6 +55,7 @@ class Imported:
     program: Program | None = None
     examples: dict[str, int] = field(default_factory=dict)
     declared: dict[str, int] = field(default_factory=dict)
+    factors: dict[str, int] = field(default_factory=dict)
     values: dict[str, Array] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -67,7 +69,8 @@ def load_model(
     sizes     for dynamic axes, by the names that `Imported.shapes` shows: these become fixed
     values    for inputs by name, a number each, such as a sampling rate: these become constants
     shapes    for inputs by name, what the file should have said: names make axes dynamic that it has at the size it was
-              traced with, {"image": ["n", 3, "h", "w"]}
+              traced with, {"image": ["n", 3, "h", "w"]}. "32*h" says that it takes multiples alone: a graph whose form
+              depends on what is left of a size is one program then
     timeout   seconds that all of it may take
 
     Raises UsageError for damaged files, and for unsupported ops: all of them, each with its node; TimeLimitError, at
@@ -88,11 +91,12 @@ def of_model(
     require_runnable(graph)
     held, declared = _held(graph, values or {}), _opened(graph, shapes or {})
     named = named_axes(graph.inputs)
-    names = {n for shape in named.values() for n in shape or () if isinstance(n, str)}
+    names = {n for shape in named.values() for n in names_in(shape)}
     if unknown := sorted((sizes or {}).keys() - names):
         raise UsageError(f"no size is called {', '.join(unknown)}; the dynamic sizes are {', '.join(sorted(names))}")
     made = Imported(graph, model.opsets, model.producer, model.metadata or {}, fixed(named, sizes or {}), values=held)
     made.declared = {name: size for name, size in declared.items() if name not in (sizes or {})}
+    made.factors = _factors(named)
     try:
         _trace(made)
     except NeedsValue as reason:
@@ -135,19 +139,32 @@ def _opened(graph: Graph, shapes: Mapping[str, Sequence[int | str]]) -> dict[str
                                                          for a, b in axes):  # fmt: skip
             shown = show_shape(tuple(wanted))
             raise UsageError(f"input {name} is {show_shape(own)}, which {shown} does not describe; name axes to open")
-        if any(isinstance(n, str) and not n.isidentifier() for n in wanted):
-            raise UsageError(f"input {name}: {show_shape(tuple(wanted))}: an axis is a number or a name, such as n")
-        declared |= {b: a for a, b in zip(own, wanted, strict=True) if isinstance(a, int) and isinstance(b, str)}
+        for size, axis in zip(own, wanted, strict=True):
+            parts = multiple(axis) if isinstance(axis, str) else (1, "")
+            if parts is None:
+                shown = show_shape(tuple(wanted))
+                raise UsageError(f"input {name}: {shown}: an axis is a number or a name, n, or a multiple: 32*h")
+            if isinstance(size, int) and isinstance(axis, str):
+                if size % parts[0]:
+                    raise UsageError(f"input {name}: {axis}: it is {size} in the file, no multiple of {parts[0]}")
+                declared[parts[1]] = size // parts[0]
         ports[name].shape = tuple(wanted)
     return declared
 
 
+def _factors(shapes: Mapping[str, Shape | None]) -> dict[str, int]:
+    """The factor of each size that stands for multiples; UsageError where a size has several."""
+    found: dict[str, int] = {}
+    for axis in (n for shape in shapes.values() for n in shape or () if isinstance(n, str)):
+        factor, name = multiple(axis) or (1, axis)
+        if found.setdefault(name, factor) != factor:
+            raise UsageError(f"{scaled(found[name], name)} and {scaled(factor, name)}: a size has one factor")
+    return {name: factor for name, factor in found.items() if factor > 1}
+
+
 def fixed(shapes: Mapping[str, Shape | None], sizes: Mapping[str, int]) -> dict[str, Shape | None]:
     """Shapes with numbers for the names of `sizes`."""
-    return {
-        name: shape and tuple(sizes.get(n, n) if isinstance(n, str) else n for n in shape)
-        for name, shape in shapes.items()
-    }
+    return {name: at_sizes(shape, sizes) for name, shape in shapes.items()}
 
 
 # -- tracing with examples ---------------------------------------------------------------------------------------------
@@ -157,7 +174,7 @@ def _trace(made: Imported) -> None:
         raise NeedsValue("the file does not say how many dimensions its inputs have")
     batch, lengths = dynamic(made.shapes)
     problems: list[PdlError] = []
-    for examples in attempts(batch, lengths):
+    for examples in attempts(batch, lengths, made.factors):
         try:
             made.program = trace(made.graph, shapes_at(made.shapes, examples, symbolic=True))
         except (TraceError, TimeLimitError):
@@ -174,17 +191,19 @@ def _trace(made: Imported) -> None:
 
 def dynamic(shapes: Mapping[str, Shape | None]) -> tuple[list[str], list[str]]:
     """Names of dynamic sizes: those that are the first axis of an input, and the others."""
-    first = {shape[0]: None for shape in shapes.values() if shape and isinstance(shape[0], str)}
-    rest = {n: None for shape in shapes.values() for n in (shape or ())[1:] if isinstance(n, str)}
-    return [str(n) for n in first], [str(n) for n in rest if n not in first]
+    first = {n: None for shape in shapes.values() for n in names_in((shape or ())[:1])}
+    rest = {n: None for shape in shapes.values() for n in names_in((shape or ())[1:])}
+    return list(first), [n for n in rest if n not in first]
 
 
-def attempts(batch: list[str], lengths: list[str]) -> Iterator[dict[str, int]]:
-    """Examples to try: sizes that differ from each other first, since axes that are equal hide their difference."""
+def attempts(batch: list[str], lengths: list[str], factors: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Examples to try: sizes that differ from each other first, since axes that are equal hide their difference. Of
+    multiples they are the numbers of times that come to about the same."""
     for many in BATCHES if batch else (1,):
         for base in LENGTHS if lengths else (0,):
             for step in (64, 0) if len(lengths) > 1 else (0,):
-                yield dict.fromkeys(batch, many) | {name: base + step * i for i, name in enumerate(lengths)}
+                sizes = {name: (base + step * i) // factors.get(name, 1) for i, name in enumerate(lengths)}
+                yield dict.fromkeys(batch, many) | {name: max(1, size) for name, size in sizes.items()}
 
 
 def shapes_at(
@@ -192,10 +211,8 @@ def shapes_at(
 ) -> dict[str, tuple[int, ...]]:
     """Shapes with numbers for names, or with `Dim`s that have them as examples."""
 
-    def size(n: int | str) -> int:
-        return n if isinstance(n, int) else Dim.symbol(n, sizes[n]) if symbolic else sizes[n]
-
-    return {name: tuple(size(n) for n in shape or ()) for name, shape in shapes.items()}
+    known = {name: Dim.symbol(name, n) if symbolic else n for name, n in sizes.items()}
+    return {name: at_sizes(shape, known) or () for name, shape in shapes.items()}  # type: ignore[misc]
 
 
 def _compare(made: Imported) -> None:
@@ -287,12 +304,15 @@ def _join(made: Imported, name: str, tied: list[str]) -> None:
     """Give several sizes one name."""
     for other in tied:
         del made.examples[other]
-    made.shapes = {
-        port: shape and tuple(name if n in tied else n for n in shape) for port, shape in made.shapes.items()
-    }
+    made.shapes = {port: shape and tuple(_renamed(n, tied, name) for n in shape) for port, shape in made.shapes.items()}
     many = f"{', '.join(tied[:3])} and {len(tied) - 3} more" if len(tied) > 4 else ", ".join(tied)
     made.notes.append(f"{many} and {name} are one size, {name}")
     made.program = trace(made.graph, shapes_at(made.shapes, made.examples, symbolic=True))
+
+
+def _renamed(axis: int | str, tied: Sequence[str], name: str) -> int | str:
+    factor, own = (multiple(axis) if isinstance(axis, str) else None) or (1, "")
+    return scaled(factor, name) if own in tied else axis
 
 
 def _fix(made: Imported, name: str) -> None:

@@ -18,18 +18,23 @@ import numpy as np
 from pdl import threads
 from pdl.dtype import Array, bfloat16, float32
 from pdl.errors import ShapeError
-from pdl.kernels.copies import convert
+from pdl.kernels.copies import convert, copy
 from pdl.kernels.launch import Tape
 from pdl.kernels.memory import empty
 from pdl.limits import check_time, timed
 from pdl.ops.base import Arrays, Op, _quiet, cast_array
+from pdl.ops.conv import Conv
 from pdl.ops.cost import multiply_adds, traffic
+from pdl.ops.inference import ConvThen
+from pdl.ops.packed import PackedConv
+from pdl.ops.shape import PermuteDims
 from pdl.program.ir import Node, Program, Value
 from pdl.program.memory import Plan, plan_memory
 from pdl.tensor import Tensor
 
 Profile: TypeAlias = "Callable[[Node, float, float], None]"
 Calls: TypeAlias = "list[Callable[[], object]]"
+_CONVOLUTIONS = (Conv, ConvThen, PackedConv)
 
 #: multiply-adds and bytes after which a replay ends (tens of milliseconds), so that Ctrl-C and deadlines are seen
 SEGMENT = 1 << 30
@@ -125,8 +130,9 @@ class Executable:
             arrays[value] = value.tensor._data
             self._bound.append((value.tensor, value.tensor._data))
         self._taken = [v for v in self.program.inputs if v not in self.plan.held]
+        turned = _turned(self.program)
         for value in self.program.inputs:
-            arrays[value] = self._window(value)
+            arrays[value] = self._window(value, None if value in self.plan.held else turned.get(value))
         self._tape = Tape()
         self._steps: list[_Step] = []
         for node in self.program.nodes:
@@ -157,34 +163,26 @@ class Executable:
         calls: Calls = []
         for on_tape, group in itertools.groupby(steps, lambda step: step.place is not None):
             if on_tape:
-                calls += [partial(self._replay, members) for members in _segments(group)]
+                calls += [partial(_replay, self._tape, members) for members in _segments(group)]
             else:
                 calls += [step.call for step in group]
         return calls
-
-    def _replay(self, steps: list[_Step]) -> None:
-        """Neighbouring steps on the tape. One that stops at its values is called from Python, which says why."""
-        first, last = steps[0].place, steps[-1].place
-        assert first is not None
-        assert last is not None
-        failed = self._tape.run(first[0], last[1])
-        if failed < 0:
-            return
-        step = next(s for s in steps if s.place is not None and s.place[0] <= failed < s.place[1])
-        step.call()
-        raise RuntimeError(f"{step.node.op} stopped on the tape and not from Python")
 
     def _rebind_where_moved(self) -> None:
         """Bind again where a captured tensor has another array than before."""
         if not self.frozen and any(tensor._data is not array for tensor, array in self._bound):
             self._bind()
 
-    def _window(self, value: Value) -> Array:
-        """The value's bytes in the block, or in memory of the caller's."""
+    def _window(self, value: Value, axes: tuple[int, ...] | None = None) -> Array:
+        """The value's bytes in the block, or in memory of the caller's; in the order of these axes, if they are
+        given."""
         if value in self.plan.held:
             return self._held[self.plan.held[value]]
         at, spec = self.plan.owner[value].offset, value.spec
-        return self._arena[at : at + value.nbytes].view(spec.dtype).reshape(spec.shape)
+        found = self._arena[at : at + value.nbytes].view(spec.dtype)
+        if axes is None:
+            return found.reshape(spec.shape)
+        return found.reshape([spec.shape[a] for a in axes]).transpose(np.argsort(axes))
 
     # -- running -------------------------------------------------------------------------------------------------------
     def _load(self, arrays: tuple[Array, ...]) -> None:
@@ -196,7 +194,10 @@ class Executable:
                     f"program {self.program.name!r}: input {value.name} is {array.dtype} {array.shape}; "
                     f"it was compiled for {target.dtype} {target.shape}"
                 )
-            np.copyto(target, array)
+            if target.flags.c_contiguous and array.flags.c_contiguous:
+                np.copyto(target, array)
+            else:
+                copy(target, array)
 
     def _run(self) -> None:
         if timed():
@@ -210,7 +211,7 @@ class Executable:
         for step in self._steps:
             check_time()
             begin = clock()
-            step.call() if step.place is None else self._replay([step])
+            step.call() if step.place is None else _replay(self._tape, [step])
             profile(step.node, begin, clock())
 
 
@@ -251,6 +252,43 @@ class TwoPart(Executable):
             np.copyto(target, array)
         _make(self._second)
         _copy_all(outs, self._outputs[self.early :])
+
+
+def _turned(program: Program) -> dict[Value, tuple[int, ...]]:
+    """Inputs of which convolutions read a permutation, and nothing else reads anything, with its axes. These want their
+    input as it lies and would make a copy of it, with memory of its own: instead the copy that takes the input puts it
+    in that order. (Products read any order, with sums in another one: theirs stays, so that they have the same bits.)
+    """
+    readers: dict[Value, list[Node]] = {}
+    for node in program.nodes:
+        for value in node.inputs:
+            if value is not None:
+                readers.setdefault(value, []).append(node)
+    found = {}
+    for value in program.inputs:
+        reader = readers.get(value, [])
+        if len(reader) != 1 or not isinstance(op := reader[0].op, PermuteDims) or value in program.outputs:
+            continue
+        (made,) = reader[0].outputs
+        if made not in program.outputs and all(isinstance(node.op, _CONVOLUTIONS) for node in readers.get(made, [])):
+            found[value] = tuple(a % len(op.axes) for a in op.axes)
+    return found
+
+
+def _replay(tape: Tape, steps: list[_Step]) -> None:
+    """Neighbouring steps on a tape. One that stops at its values is called from Python, which says why.
+
+    No method: an executable that is among its own calls would keep its block until a collection of garbage.
+    """
+    first, last = steps[0].place, steps[-1].place
+    assert first is not None
+    assert last is not None
+    failed = tape.run(first[0], last[1])
+    if failed < 0:
+        return
+    step = next(s for s in steps if s.place is not None and s.place[0] <= failed < s.place[1])
+    step.call()
+    raise RuntimeError(f"{step.node.op} stopped on the tape and not from Python")
 
 
 def _segments(steps: Iterable[_Step]) -> Iterator[list[_Step]]:

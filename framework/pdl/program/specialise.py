@@ -31,7 +31,7 @@ def bind(program: Program, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
     for value, shape in zip(program.inputs, shapes, strict=True):
         for axis, (want, have) in enumerate(zip(value.spec.shape, shape, strict=True)):
             if isinstance(want, Dim) and want.names - sizes.keys():
-                raise _misfit(program, value, shape, f"dimension {axis} does not say what {want.text} is")
+                raise _misfit(program, value, shape, f"dimension {axis} must be {want.text}")
             size = want.at(sizes) if isinstance(want, Dim) else want
             if size != have or have < 0:
                 raise _misfit(program, value, shape, f"dimension {axis} must be {size}")

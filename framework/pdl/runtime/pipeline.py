@@ -206,6 +206,7 @@ class Pipeline:
             for row, i in enumerate(members):
                 value = self.finish({name: y[row] for name, y in outputs.items()}, parsed[i])
                 found[places[i]] = Answer(value, self._answering(outputs), parsed[i].notes)
+            del inputs, outputs  # before the next run makes others: a reader of lines has megabytes of probabilities
         return found
 
     def limited(self, k: int) -> Pipeline:

@@ -1,8 +1,8 @@
 """Plans: a program made ready for given input shapes, kept while memory allows, run by any number of threads.
 
 Once per model the program is rewritten (`passes.INFERENCE_ONCE`). Once per tuple of input shapes it is specialised,
-its weights are packed as the kernels want them at that size, and its memory is planned. Each thread that runs a plan
-at the same time as another has a block of memory of its own; weights are shared by all.
+its weights are packed as the kernels want them at that size, and its memory is planned. All plans of a model run in
+one block of memory; each thread that runs one at the same time as another has a block of its own. Weights are shared.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -31,11 +32,16 @@ from pdl.program.passes.taps import TapCache
 from pdl.program.specialise import bind, specialise
 from pdl.tensor import Tensor
 
+_NOTHING = np.empty(0, np.uint8)
 Shapes: TypeAlias = "tuple[tuple[int, ...], ...]"
 Timer: TypeAlias = "Callable[[Node, float, float], None]"
 
 #: memory that plans of one model may keep between runs, beside its weights
 MEMORY = 256 << 20
+#: plans of one model that are kept: of nets for pictures of any size, more would hold more memory than they save time
+PLANS = 128
+#: bytes of memory for a node of a plan: the objects that stand for it and for its call (tracemalloc, CPython 3.11)
+NODE = 2300
 #: bytes below which a plan's block comes from pdl's allocator: less than a page a piece would be waste
 SMALL = 16 << 10
 #: bytes above which an output comes from the system and goes back to it
@@ -46,30 +52,49 @@ class Plan:
     """A program for fixed shapes; `Plans` makes as many executables of it as threads run it at the same time.
 
     held   numbers of the inputs that stay in memory of the caller's -> whether they may be overwritten
-    free   executables that no thread is running
-    made   of those that there are
     """
 
     def __init__(self, program: Program, held: Mapping[int, bool] | None = None) -> None:
         self.program = program
         self.held = {program.inputs[i]: may for i, may in (held or {}).items()}
         self.memory = plan_memory(program, self.held)
-        self.free: list[Executable] = []
-        self.made = 0
 
     @property
     def nbytes(self) -> int:
-        """Memory of all its executables (of one, before it has run), without weights."""
-        return max(1, self.made) * self.memory.arena_bytes
+        """About the memory that it takes itself: without weights, and without the block that it runs in."""
+        return NODE * len(self.program.nodes)
 
-    def executable(self) -> Executable:
-        """A new one, with memory of its own."""
-        return self.bound(())
-
-    def bound(self, held: Sequence[Array]) -> Executable:
-        """A new one on this memory for the inputs that are held, in their order."""
+    def bound(self, held: Sequence[Array], block: Array | None = None) -> Executable:
+        """An executable on this memory for the inputs that are held, in their order, and in this block, by default one
+        of its own."""
         places = dict(zip(self.held, held, strict=True))
-        return Executable(self.program, self.memory, frozen=True, arena=pages(self.memory.arena_bytes), held=places)
+        size = self.memory.arena_bytes
+        arena = pages(size) if block is None else block[:size]
+        return Executable(self.program, self.memory, frozen=True, arena=arena, held=places)
+
+
+class Lane:
+    """Memory of one run at a time, and the executables that are bound to it. As only one of them runs, plans for all
+    shapes lie in one block, which is as large as the largest of them needs."""
+
+    def __init__(self) -> None:
+        self.block = _NOTHING
+        self.bound: WeakKeyDictionary[Plan, Executable] = WeakKeyDictionary()  # of plans that are kept, or run
+
+    def executable(self, plan: Plan) -> Executable:
+        """That of a plan; the block grows where it needs more."""
+        found = self.bound.get(plan)
+        if found is None:
+            if plan.memory.arena_bytes > self.block.nbytes:
+                self.release()
+                self.block = pages(plan.memory.arena_bytes)
+            found = self.bound[plan] = plan.bound((), self.block)
+        return found
+
+    def release(self) -> None:
+        """Let the block go, and what is bound to it."""
+        self.bound.clear()
+        self.block = _NOTHING
 
 
 def pages(nbytes: int) -> Array:
@@ -98,11 +123,10 @@ def pages(nbytes: int) -> Array:
 
 def _own(y: Array) -> Array:
     """A copy for the caller; up to some size in memory that is used again, where fresh pages would cost more than the
-    copy.
+    copy. Larger ones are not asked of malloc: once it has got back some, it keeps them in its heap, where they leave
+    holes.
     """
-    if y.nbytes > LARGE:
-        return np.array(y)
-    made = empty(y.shape, y.dtype)
+    made = pages(y.nbytes).view(y.dtype).reshape(y.shape) if y.nbytes > LARGE else empty(y.shape, y.dtype)
     copy(made, y)
     return made
 
@@ -113,8 +137,9 @@ class Plans:
 
     traced    the program of the model; its captured tensors are constants from now on
     program   what it is rewritten to
-    memory    bytes that plans may keep between runs: those of the least recently used go first, and what several
-              threads needed at once goes when they have left
+    memory    bytes that plans may keep between runs: what several threads needed at once goes when they have left, then
+              go the plans used longest ago, and the block shrinks to what the others need. There are never more than
+              `PLANS`; the newest stays, whatever its size
     held      numbers of inputs that stay in memory of the caller's, as `Plan` has them; such plans are `bound`, not run
     choosing  how forms of products are chosen: arguments of `PackCache`
     """
@@ -126,10 +151,12 @@ class Plans:
         self.traced = frozen(program)
         self.program = run_passes(self.traced.copy(), INFERENCE_ONCE)
         self.memory = memory
-        self.nbytes = 0  # of all plans that are kept
         self.choosing = choosing
         self.drop_taps, self.pack_weights = TapCache(), PackCache(**choosing)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._largest = 0  # bytes of the block that plans which are kept need
+        self._lanes: list[Lane] = []  # all that there are
+        self._idle: list[Lane] = []  # those that no thread is using, the one used last at the end
         self._lock = threading.Lock()  # held for moments: what is kept, what is free
         self._making = threading.Lock()  # held while a plan is made
 
@@ -147,16 +174,22 @@ class Plans:
 
     def run(self, plan: Plan, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
         """The outputs of a plan for these inputs, as arrays of their own."""
-        executable = self._take(plan)
+        lane = self._enter()
         try:
+            executable = lane.executable(plan)
             executable.profile = timer
-            return [_own(y) for y in executable(*arrays) if y is not None]
+            try:
+                return [_own(y) for y in executable(*arrays) if y is not None]
+            finally:
+                executable.profile = None
         finally:
-            executable.profile = None
-            with self._lock:
-                plan.free.append(executable)
-                if plan.made > 1:
-                    self._evict()
+            self._leave(lane)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that plans take, without weights."""
+        with self._lock:
+            return self._own_bytes() + sum(lane.block.nbytes for lane in self._lanes)
 
     def _kept(self, key: Any) -> Plan | None:
         with self._lock:
@@ -171,17 +204,17 @@ class Plans:
             self._evict()
         return plan
 
-    def _take(self, plan: Plan) -> Executable:
+    def _enter(self) -> Lane:
         with self._lock:
-            if plan.free:
-                return plan.free.pop()
-            plan.made += 1
-        try:
-            return plan.executable()
-        except BaseException:
-            with self._lock:
-                plan.made -= 1
-            raise
+            if self._idle:
+                return self._idle.pop()
+            self._lanes.append(Lane())
+            return self._lanes[-1]
+
+    def _leave(self, lane: Lane) -> None:
+        with self._lock:
+            self._idle.append(lane)
+            self._spare()
 
     def _make(self, shapes: Shapes) -> Plan:
         sizes = bind(self.program, shapes)
@@ -194,17 +227,30 @@ class Plans:
         return made
 
     def _evict(self) -> None:
-        """Until the rest fits, let go what only threads side by side needed, then the plans used longest ago; of the
-        newest one executable stays, whatever its size."""
-        self.nbytes = sum(plan.nbytes for plan in self._plans.values())
-        for plan in self._plans.values():
-            while self.nbytes > self.memory and plan.made > 1 and plan.free:
-                plan.free.pop()
-                plan.made -= 1
-                self.nbytes -= plan.memory.arena_bytes
-        while self.nbytes > self.memory and len(self._plans) > 1:
-            _, gone = self._plans.popitem(last=False)
-            self.nbytes -= gone.nbytes
+        """Let go the plans used longest ago until the rest fits, with a block for it; the newest stays."""
+        own = self._own_bytes()
+        while True:
+            self._largest = max((plan.memory.arena_bytes for plan in self._plans.values()), default=0)
+            if len(self._plans) < 2 or (len(self._plans) <= PLANS and own + self._largest <= self.memory):
+                break
+            own -= self._plans.popitem(last=False)[1].nbytes
+        self._spare()
+
+    def _spare(self) -> None:
+        """Let go blocks that are larger than plans need which are kept, and, until the rest fits, those that only
+        threads side by side needed."""
+        for lane in self._idle:
+            if lane.block.nbytes > self._largest:
+                lane.release()
+        if len(self._lanes) > 1:
+            total = self._own_bytes() + sum(lane.block.nbytes for lane in self._lanes)
+            while total > self.memory and self._idle and len(self._lanes) > 1:
+                gone = self._idle.pop(0)
+                self._lanes.remove(gone)
+                total -= gone.block.nbytes
+
+    def _own_bytes(self) -> int:
+        return sum(plan.nbytes for plan in self._plans.values())
 
 
 def frozen(program: Program) -> Program:

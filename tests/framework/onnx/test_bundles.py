@@ -11,7 +11,7 @@ import pytest
 
 import pdl.runtime
 from pdl.cli import main
-from pdl.errors import CheckError, DataError, UsageError
+from pdl.errors import CheckError, DataError, ShapeError, UsageError
 from pdl.export import imported
 from pdl.export.imported import difference, import_model
 from pdl.onnx.reader import read
@@ -74,6 +74,9 @@ def test_fixed_sizes_of_a_file_are_opened(tmp_path: Path, capsys: pytest.Capture
         ("x=n,3,h", "which [n, 3, h] does not describe"),
         ("x=n,4,h,w", "which [n, 4, h, w] does not describe"),
         ("x=n,3,-1,w", "[n, 3, -1, w]: an axis is a number or a name"),
+        ("x=n,3,0*h,w", "or a multiple: 32*h"),
+        ("x=n,3,5*h,w", "5*h: it is 16 in the file, no multiple of 5"),
+        ("x=n,3,h,2*h", "h and 2*h: a size has one factor"),
         ("x", "--shape x: expected an input and its axes"),
     ],
 )
@@ -82,6 +85,18 @@ def test_sizes_that_the_file_contradicts_are_not_opened(
 ) -> None:
     assert main(["import", str(of_fixed_sizes(tmp_path / "fixed.onnx")), "--shape", given]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_sizes_that_are_multiples(net: Path) -> None:
+    """Detectors whose pyramids only meet at multiples of 32 are programs when they are told."""
+    facts = import_model(net, shapes={"x": ["n", 3, "4*h", "2*w"]})
+    assert (facts["kind"], facts["inputs"]) == ("program", ["x float32[n, 3, 4*h, 2*w]"])
+    session = pdl.runtime.load(net.with_suffix(".pdl"))
+    for height, width in ((8, 6), (12, 20), (32, 36)):
+        x = floats(2, 3, height, width)
+        np.testing.assert_allclose(session.run({"x": x})["y"], read(net).graph.run({"x": x})["y"], rtol=1e-4, atol=1e-4)
+    with pytest.raises(ShapeError, match=r"dimension 2 must be 4\*h"):
+        session.run({"x": floats(2, 3, 10, 8)})
 
 
 def test_a_graph_with_a_loop_becomes_a_bundle(tmp_path: Path) -> None:

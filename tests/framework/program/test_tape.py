@@ -199,6 +199,17 @@ def test_values_that_a_node_cannot_take_are_named_as_from_python() -> None:
     assert (y == 2).all()
 
 
+def test_an_input_that_is_read_in_another_order_is_taken_in_that_order() -> None:
+    """Convolutions read channels last: of images channels first they would make a copy with memory of its own."""
+    net = nn.Conv2d(3, 4, 3).eval()
+    run = Executable(trace(lambda x: net(pdl.permute_dims(x, (0, 2, 3, 1))), Spec((2, 3, 9, 8), float32)))
+    x = np.random.default_rng(0).standard_normal((2, 3, 9, 8)).astype(np.float32)
+    expected = net(pdl.Tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))).data
+    for given in (x, np.asfortranarray(x), x[:, :, ::-1][:, :, ::-1]):
+        np.testing.assert_array_equal(run(given)[0], expected)
+    assert run._inputs[0].transpose(0, 2, 3, 1).flags.c_contiguous
+
+
 def test_a_captured_tensor_that_moves_is_bound_anew() -> None:
     w = pdl.Tensor(np.full(3, 2.0))
     run = Executable(trace(lambda x: pdl.exp(x * w), Spec((3,), np.dtype(np.float64))))

@@ -1,6 +1,7 @@
 """Sessions of programs: numbers of the eager model, shapes as they come, many threads, bounded memory."""
 
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,7 +14,7 @@ from pdl.dtype import float32, int64
 from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.ops.base import Spec
 from pdl.program import trace
-from pdl.runtime import Session
+from pdl.runtime import Session, plan
 
 N, H, W = Dim.symbol("n", 61), Dim.symbol("h", 40), Dim.symbol("w", 48)
 
@@ -72,10 +73,36 @@ def test_plans_used_longest_ago_are_forgotten(program):
     plans = session.engine
     for size in range(8, 40):
         session.run({"x0": image(1, size, size, 3)})
-    kept = plans._plans.values()
-    assert 1 <= len(kept) < 32
-    assert sum(plan.nbytes for plan in kept) <= 100_000
+    assert 1 <= len(plans._plans) < 32
+    assert plans.nbytes <= 100_000
     assert ((1, 39, 39, 3),) in plans._plans
+
+
+def test_plans_for_all_shapes_share_a_block(program):
+    plans = Session.of(program).engine
+    shapes = [(1, size, 40 - size, 3) for size in range(8, 32)]
+    inputs = [image(*shape, seed=shape[1]) for shape in shapes]
+    first = [plans([x])[0] for x in inputs]
+    needs = [plans.plan((shape,)).memory.arena_bytes for shape in shapes]
+    (lane,) = plans._lanes
+    assert lane.block.nbytes == max(needs) < sum(needs) / 10
+    for x, y in zip(reversed(inputs), reversed(first), strict=True):
+        np.testing.assert_array_equal(plans([x])[0], y)
+    assert len(lane.bound) == len(shapes)
+
+
+def test_plans_are_bounded_in_number_and_a_block_shrinks_with_them(program, monkeypatch):
+    monkeypatch.setattr(plan, "PLANS", 4)
+    plans = Session.of(program).engine
+    plans([image(1, 64, 64, 3)])
+    large = weakref.ref(plans._lanes[0].block)
+    for size in range(8, 12):
+        plans([image(1, size, size, 3)])
+    assert list(plans._plans) == [((1, size, size, 3),) for size in range(8, 12)]
+    (lane,) = plans._lanes
+    assert len(lane.bound) <= 4
+    assert lane.block.nbytes <= max(each.memory.arena_bytes for each in plans._plans.values())
+    assert large() is None, "executables of plans that are gone keep no memory, collection of garbage or not"
 
 
 def test_a_cached_shape_does_not_wait_for_a_new_one(program, monkeypatch):
@@ -119,11 +146,10 @@ def test_memory_of_threads_that_have_left_is_given_back(program):
     seen = threading.local()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(run, range(8)))
-    plan = plans.plan((x.shape,))
-    assert 1 <= len(plan.free) == plan.made <= 100_000 // one
-    assert plans.nbytes == plan.nbytes <= 100_000
+    assert 1 <= len(plans._idle) == len(plans._lanes) <= 100_000 // one
+    assert one <= plans.nbytes <= 100_000
     plans([image(1, 8, 8, 3)])
-    assert plans.nbytes == sum(each.nbytes for each in plans._plans.values()) <= 100_000
+    assert plans.nbytes <= 100_000
 
 
 def test_symbolic_ports(program):
