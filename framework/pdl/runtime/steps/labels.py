@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pdl.errors import UsageError
+from pdl.errors import DataError, UsageError
 from pdl.ranking import Lists, top_k
-from pdl.runtime.bidi import logical
+from pdl.runtime.bidi import logical, visual
+from pdl.runtime.ctc import Lexicon, beam_search, read_words
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import are, check, count, flag, number, text
 from pdl.runtime.steps.base import NamesOf
+from pdl.runtime.steps.inputs import Flag
 from pdl.runtime.steps.outputs import Labelled, PostStep, Ranking, Thresholded, ranked_alike
+
+WORDS = Flag("--words", "FILE", "Answer with words of this list alone (a text file), and the most probable of them.")
 
 
 class Identity(PostStep):
@@ -109,10 +115,14 @@ class Ctc(Labelled):
     decoding, Graves et al., ICML 2006); the score is the mean over the steps kept. Labels do not count the blank;
     `more` are the characters of classes after the labels, such as the space that lists of characters leave out.
     `visual`: steps follow an image from left to right whatever its script, and the text is brought from that order into
-    the logical one, as it is typed (`pdl.runtime.bidi`)."""
+    the logical one, as it is typed (`pdl.runtime.bidi`).
+
+    With `--words FILE` an answer is made of words of that list alone: the most probable ones, by prefix beam search
+    (`pdl.runtime.ctc`); its score is the probability of the text to the power of 1 / its length."""
 
     name = "ctc"
     any_script = True
+    lexicon: Lexicon | None = None
 
     def __init__(self, blank: int = 0, more: str = "", visual: bool = False) -> None:
         self.blank, self.more = count("blank", blank, least=0, most=1 << 31), text("more", more)
@@ -121,12 +131,35 @@ class Ctc(Labelled):
     def __call__(self, value: Any, sample: Sample) -> Any:
         if value.ndim != 2:
             raise UsageError(f"ctc: expected scores [steps, classes], got {value.shape}")
+        if self.lexicon is not None:
+            found = beam_search(value, self.lexicon, blank=self.blank)
+            return {"text": self._said(found.classes), "score": found.probability ** (1 / max(1, len(found.classes)))}
         best = value.argmax(axis=1)
         kept = (best != self.blank) & np.concatenate([[True], best[1:] != best[:-1]])
         scores = value.max(axis=1)[kept]
-        said = "".join(self.label(int(c) - (c > self.blank)) for c in best[kept])
-        said = logical(said) if self.visual else said
-        return {"text": said, "score": float(scores.mean()) if scores.size else 0.0}
+        return {"text": self._said(best[kept]), "score": float(scores.mean()) if scores.size else 0.0}
+
+    def _said(self, classes: Iterable[int]) -> str:
+        said = "".join(self.label(int(c) - (c > self.blank)) for c in classes)
+        return logical(said) if self.visual else said
+
+    @property
+    def flags(self) -> Sequence[Flag]:
+        return [WORDS]
+
+    def configured(self, values: Mapping[str, Sequence[str]], predictor: Any) -> PostStep:
+        if not (given := values.get(WORDS.name)):
+            return self
+        made, path = copy(self), Path(given[-1])
+        letters = [*self.labels, *self.more]
+        numbers = {letter: i + (i >= self.blank) for i, letter in enumerate(letters)}
+        words = read_words(path)
+        if self.visual:
+            words = [visual(word) for word in words]
+        made.lexicon = Lexicon(words, numbers, numbers.get(" "))
+        if not made.lexicon.size:
+            raise DataError(f"{path}: none of its words has only characters that the model reads; give others")
+        return made
 
     def label(self, number: int) -> str:
         after = number - len(self.labels)
