@@ -60,7 +60,8 @@ class Report:
     def lines(self) -> list[str]:
         """For people: one line on the whole, one for each thing that is not as in the file."""
         how = f" ({self.converted})" if self.converted else ""
-        found = [f"pretrained {self.source}: {self.loaded} tensors of {self.model} loaded{how}"]
+        whole = f"pretrained {self.source}: {self.loaded} tensors of {self.model} loaded{how}"
+        found = [whole] if self.loaded or not self.adapted else []  # parts of a net are adapted behind the whole
         found += [f"pretrained: ADAPTED {name}: {what}" for name, what in self.adapted.items()]
         if self.fresh:
             found.append(f"pretrained: RE-INITIALISED {', '.join(self.fresh)} (the head is learned anew)")

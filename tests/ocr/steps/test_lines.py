@@ -89,5 +89,5 @@ def test_pages_of_a_pdf_are_drawn_as_the_option_says(reader, scan: Path) -> None
 def test_what_the_command_line_offers(reader) -> None:
     pipeline = pipeline_of(reader)
     assert [flag.name for flag in options_of(pipeline)] == ["--dpi"]
-    assert [form.name for form in pipeline.forms] == ["pdf", "hocr", "alto", "md", "txt", "json"]
+    assert [form.name for form in pipeline.forms] == ["pdf", "hocr", "alto", "md", "csv", "txt", "json"]
     assert pipeline.input.batch_size == 1

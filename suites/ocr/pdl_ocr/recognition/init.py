@@ -83,7 +83,7 @@ def _of_lines(data: Path) -> str:
         "# Few lines are learned faster by a net that reads already: model.pretrained=RUN, a run with the same net.",
         "defaults:",
         "  - /ocr/recognition",
-        "  - /ocr/transforms/words",
+        "  - /ocr/transforms/crops",
         "  - _self_",
         "task: {skip: true}",
         f"model: {OWN}",
