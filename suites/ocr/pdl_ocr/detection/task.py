@@ -40,8 +40,9 @@ class TextDetection(Task):
     mode       "rgb" or "gray": how `pdl predict` reads images; by default as the data set's
     mistakes   how many of the worst pages the report draws
 
-    The loss is 5 Dice(inside) + 10 L1(threshold) + Dice(binary), where binary = sigmoid(50 (inside - threshold)), with
-    the weights of PaddleOCR; Dice(p, y) = 1 - 2 sum(p y) / (sum(p) + sum(y)). Samples are those of
+    The loss is 5 (BCE(inside) + Dice(inside)) + 10 L1(threshold) + Dice(binary), where binary = sigmoid(50 (inside -
+    threshold)): the paper's weights. In place of its search for the hardest pixels all of the page weigh three times as
+    much as all of the lines in BCE, and Dice(p, y) = 1 - 2 sum(p y) / (sum(p) + sum(y)) joins it. Samples are those of
     `pdl_ocr.data.TextPages`.
     """
 
