@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 
 from pdl.errors import UsageError
+from pdl.runtime.pipeline import Answer
 from tests.ocr.synthetic import bars, session
 
 
@@ -68,26 +71,27 @@ def test_lines_upside_down_are_turned(reader) -> None:
     assert texts(reader(x)) == ["cba"]
 
 
-class Wrong:
-    """A model that takes every line for one upside down."""
+class Says:
+    """A model whose answer for an image is that of a function."""
 
-    def batch(self, images: list) -> list[dict]:
-        return [{"label": "180", "score": 0.99} for _ in images]
+    def __init__(self, say: Callable[[np.ndarray], dict]) -> None:
+        self.pipeline, self.run, self.say = self, None, say
+
+    def answers(self, images: Sequence[np.ndarray], run: Any) -> list[Answer]:
+        return [Answer(self.say(image)) for image in images]
 
 
 def test_a_line_that_is_turned_wrongly_is_read_as_it_was(reader) -> None:
-    reader.turn = Wrong()
+    reader.turn = Says(lambda x: {"label": "180", "score": 0.99})
     straight = reader.read
     line = bars("abc")
 
-    class Reads:
-        """Reads lines with their upper half bright well, others badly."""
+    def reads(x: np.ndarray) -> dict:
+        """Lines with their upper half bright well, others badly."""
+        found = straight(x)
+        return {**found, "score": found["score"] if x[: len(x) // 2, :, 1].mean() > 128 else 0.4}
 
-        def batch(self, images: list) -> list[dict]:
-            return [{**each, "score": each["score"] if x[: len(x) // 2, :, 1].mean() > 128 else 0.4}
-                    for each, x in zip(straight.batch(images), images, strict=True)]  # fmt: skip
-
-    reader.read = Reads()
+    reader.read = Says(reads)
     assert [each["text"] for each in reader.lines([line, line[::-1, ::-1]])] == ["abc", "abc"]
 
 

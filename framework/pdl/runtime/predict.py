@@ -176,6 +176,11 @@ def pipeline_of(predictor: Predictor) -> Pipeline:
     return predictor.pipeline
 
 
+def answers(model: Predictor, items: Sequence[Any]) -> list[Any]:
+    """What a model says of some inputs, as plain values."""
+    return [answer.plain() for answer in pipeline_of(model).answers(items, model.run)] if items else []
+
+
 def expanded(inputs: Sequence[Any], step: InputStep, *, skip_errors: bool = False) -> Iterator[Input]:
     """All inputs that the things given to `predict` stand for, with names. With `skip_errors`, a thing that stands for
     none gives one with an error."""

@@ -10,7 +10,7 @@ from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.runtime.pipeline import Pipeline
-from pdl.runtime.predict import Predictor, pipeline_of
+from pdl.runtime.predict import Predictor, answers, pipeline_of
 from pdl.runtime.steps.arguments import count, number, texts
 from pdl.runtime.steps.images import ImageInput
 from pdl.runtime.steps.labels import Top
@@ -81,11 +81,6 @@ class Cascade:
             _joined(one, more, window.left, window.top) for one, more, window in zip(found, said, windows, strict=True)
         ]
         return {**answer, "detections": objects}
-
-
-def answers(model: Predictor, images: Sequence[Array]) -> list[Any]:
-    """What a model says of some images."""
-    return [answer.plain() for answer in pipeline_of(model).answers(images, model.run)] if images else []
 
 
 def _joined(one: Mapping[str, Any], more: Mapping[str, Any], left: int, top: int) -> dict[str, Any]:

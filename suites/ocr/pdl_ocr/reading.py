@@ -11,8 +11,7 @@ from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.images import opencv
 from pdl.runtime.pipeline import Pipeline
-from pdl.runtime.predict import pipeline_of
-from pdl.runtime.session import Session
+from pdl.runtime.predict import Predictor, answers, pipeline_of
 from pdl.runtime.steps.labels import Ctc, Top
 from pdl_ocr.layout import UPRIGHT, places
 from pdl_ocr.steps.boxes import DbBoxes
@@ -33,7 +32,13 @@ class Reader:
     """
 
     def __init__(
-        self, detect: Session, read: Session, turn: Session | None = None, *, score: float = 0.5, sure: float = 0.9
+        self,
+        detect: Predictor,
+        read: Predictor,
+        turn: Predictor | None = None,
+        *,
+        score: float = 0.5,
+        sure: float = 0.9,
     ) -> None:
         if not 0 <= score <= 1 or not 0 <= sure <= 1:
             raise UsageError(f"score={score} and sure={sure} must be from 0 to 1")
@@ -56,7 +61,7 @@ class Reader:
         return {"lines": [self._page(image) for image in inputs["image"]]}
 
     def _page(self, image: Array) -> list[dict[str, Any]]:
-        boxes = self.detect(image)["boxes"]
+        boxes = answers(self.detect, [image])[0]["boxes"]
         found = self.lines([straightened(image, box["polygon"]) for box in boxes])
         lines = [{**line, "polygon": box["polygon"]} for line, box in zip(found, boxes, strict=True)]
         kept = [line for line in lines if line["text"] and line["score"] >= self.score]
@@ -70,16 +75,17 @@ class Reader:
         if not images:
             return []
         over = self._upside_down(images)
-        found = self.read.batch([np.ascontiguousarray(x[::-1, ::-1]) if i in over else x for i, x in enumerate(images)])
+        turned = [np.ascontiguousarray(x[::-1, ::-1]) if i in over else x for i, x in enumerate(images)]
+        found = answers(self.read, turned)
         doubtful = [i for i in sorted(over) if found[i]["score"] < self.sure]
-        for i, other in zip(doubtful, self.read.batch([images[i] for i in doubtful]), strict=True):
+        for i, other in zip(doubtful, answers(self.read, [images[i] for i in doubtful]), strict=True):
             found[i] = max(found[i], other, key=lambda each: float(each["score"]))
         return found
 
     def _upside_down(self, images: Sequence[Array]) -> set[int]:
         """The numbers of the lines that `turn` says are upside down."""
-        answers = [] if self.turn is None else self.turn.batch(images)
-        return {i for i, each in enumerate(answers) if each["label"] == "180" and each["score"] > self.sure}
+        found = [] if self.turn is None else answers(self.turn, images)
+        return {i for i, each in enumerate(found) if each["label"] == "180" and each["score"] > self.sure}
 
 
 def straightened(image: Array, polygon: Sequence[Sequence[float]]) -> Array:
