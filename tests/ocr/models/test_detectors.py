@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,14 +32,25 @@ def test_each_pixel_has_a_probability(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "net", [DB(width=0.25, channels=32), DB("resnet18_vd", width=0.125, channels=32, adaptive=True), PPOCRDetector()]
+    "made",
+    [
+        partial(DB, width=0.25, channels=32),
+        partial(DB, "resnet18_vd", width=0.125, channels=32, adaptive=True),
+        PPOCRDetector,
+    ],
 )
-def test_every_parameter_learns(net: TextDetector) -> None:
-    inside, threshold = net.maps(image())
-    ((inside * inside).mean() + (threshold * threshold).mean()).backward()
-    still = [name for name, p in net.named_parameters() if p.grad is None or not np.abs(p.grad.numpy()).max() > 0]
+def test_every_parameter_learns(made: Callable[[], TextDetector]) -> None:
+    """From one of a few beginnings: a ReLU behind squeezed channels may be shut for all of them in another."""
+    still: set[str] = set()
+    for seed in range(4):
+        pdl.seed(seed)
+        net = made()
+        inside, threshold = net.maps(image())
+        ((inside * inside).mean() + (threshold * threshold).mean()).backward()
+        shut = {name for name, p in net.named_parameters() if p.grad is None or not np.abs(p.grad.numpy()).max() > 0}
+        still = shut if seed == 0 else still & shut
     # behind a norm the mean of what a bias adds is taken off again
-    assert [name for name in still if not name.endswith("first.conv.bias")] == []
+    assert [name for name in sorted(still) if not name.endswith("first.conv.bias")] == []
 
 
 @pytest.mark.parametrize(("name", "millions"), [("db_resnet18_vd", 12.3), ("dbpp_resnet18_vd", 12.5)])
