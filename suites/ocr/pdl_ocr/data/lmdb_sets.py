@@ -20,6 +20,8 @@ FORM = (
 )
 DAMAGED = "make the set anew, or copy it again"
 
+MOST_DIGITS = 18  # of num-samples
+
 Images = Callable[[int], bytes]
 """From the number of a line to the content of its image."""
 
@@ -41,7 +43,7 @@ def labels(file: Path) -> Iterator[str]:
         said = get(b"num-samples")
         if said is None:
             raise fault(file, "has no key num-samples", FORM)
-        if not said.isdigit():
+        if not said.isdigit() or len(said) > MOST_DIGITS:
             raise fault(file, f"num-samples is {said[:40]!r}, which is no number", FORM)
         for number in range(1, int(said) + 1):
             label = get(b"label-%09d" % number)

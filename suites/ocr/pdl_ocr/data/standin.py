@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -17,34 +18,38 @@ PAGES = {"train": 48, "val": 12, "test": 12}
 
 def write_list(folder: Path, split: str) -> Path:
     """A list of PaddleOCR's and its images, of words of two to four letters."""
-    file, images = folder / f"{split}.txt", folder / split
-    if file.exists():
-        return file
-    images.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for index in range(COUNT[split]):
-        rng = SampleRandom(0, sorted(COUNT).index(split), index)
+
+    def word(rng: SampleRandom) -> tuple[np.ndarray, str]:
         text = "".join(LETTERS[rng.integers(0, len(LETTERS))] for _ in range(rng.integers(2, 5)))
-        name = f"{split}/{index:03}.png"
-        cv2.imwrite(str(folder / name), drawn(text, rng))
-        rows.append(f"{name}\t{text}")
-    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return file
+        return drawn(text, rng), text
+
+    return _write(folder, split, 0, COUNT, word)
 
 
 def write_pages(folder: Path, split: str) -> Path:
     """A list of PaddleOCR's labels of pages and its images, with two to four words each."""
+
+    def page(rng: SampleRandom) -> tuple[np.ndarray, str]:
+        image, lines = drawn_page(rng)
+        return image, json.dumps(lines)
+
+    return _write(folder, split, 1, PAGES, page)
+
+
+def _write(
+    folder: Path, split: str, seed: int, counts: dict[str, int], draw: Callable[[SampleRandom], tuple[np.ndarray, str]]
+) -> Path:
+    """A split's list with what is said of each image that is drawn, and the images."""
     file, images = folder / f"{split}.txt", folder / split
     if file.exists():
         return file
     images.mkdir(parents=True, exist_ok=True)
     rows = []
-    for index in range(PAGES[split]):
-        rng = SampleRandom(1, sorted(COUNT).index(split), index)
-        image, lines = drawn_page(rng)
+    for index in range(counts[split]):
+        image, said = draw(SampleRandom(seed, sorted(counts).index(split), index))
         name = f"{split}/{index:03}.png"
         cv2.imwrite(str(folder / name), image)
-        rows.append(f"{name}\t{json.dumps(lines)}")
+        rows.append(f"{name}\t{said}")
     file.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return file
 

@@ -82,7 +82,7 @@ def training_batch(samples: Sequence[Sample]) -> Batch:
     if len(shapes) > 1:
         raise ConfigError(
             f"data.transforms.train gives images of {len(shapes)} sizes; end with one size, as "
-            "pdl_ocr.data.transforms.RandomView does"
+            "pdl.data.transforms.RandomView does"
         )
     return collate([{name: sample[name] for name in ("image", "maps", "index")} for sample in samples])
 

@@ -5,7 +5,7 @@ are merged (Cui et al., arXiv 2109.15099; Vasu et al., MobileOne, arXiv 2206.040
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -124,25 +124,31 @@ def remap(model: PPOCRRecogniser, state: Mapping[str, Any]) -> dict[str, Any]:
         "layer_norm": [*(f"{layer}.{name}" for layer in encoder for name in ("norm1", "norm2")), "mixing.encoder.norm"],
         "linear": [*linear, "classifier"],
     }
+    return nn.from_torch(model, taken("recogniser", order, state))
+
+
+def taken(what: str, order: Mapping[str, Sequence[str]], state: Mapping[str, Any]) -> dict[str, Any]:
+    """A file's tensors in PyTorch's names and layouts, where `order` has for each kind of layers the names here, in the
+    order of Paddle's numbers; the stem's channels turned from BGR to RGB. ShapeError for a file of another net."""
     found: dict[str, Any] = {}
     for kind, names in order.items():
-        numbers = numbers_of(kind, state)
-        if len(numbers) != len(names):
-            raise ShapeError(f"PP-OCRv4's recogniser has {len(names)} layers {kind}, the file {len(numbers)}")
-        for number, name in zip(numbers, names, strict=True):
+        layers = {int(m[1]) for name in state if (m := re.fullmatch(rf"{kind}_(\d+)\.\w_\d", name))}
+        if len(layers) != len(names):
+            raise ShapeError(f"PP-OCRv4's {what} has {len(names)} layers {kind}, the file {len(layers)}")
+        for number, name in zip(sorted(layers), names, strict=True):
             own = {key.rpartition(".")[2]: state[key] for key in state if key.startswith(f"{kind}_{number}.")}
-            found.update(named(kind, name, own))
+            found.update(_named(kind, name, own))
     found["stem.0.weight"] = np.asarray(found["stem.0.weight"])[:, ::-1]
-    return nn.from_torch(model, found)
+    return found
 
 
-def numbers_of(kind: str, state: Mapping[str, Any]) -> list[int]:
-    """The numbers that Paddle gave to the layers of a kind, sorted."""
-    return sorted({int(m[1]) for name in state if (m := re.fullmatch(rf"{kind}_(\d+)\.\w_\d", name))})
-
-
-def named(kind: str, name: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    """A layer's tensors in PyTorch's names and layouts; Paddle's linear layers are [in, out]."""
+def _named(kind: str, name: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """A layer's tensors in PyTorch's names and layouts. Paddle's linear layers are [in, out], its transposed
+    convolutions [in, out, 2, 2]: as those of `Doubled`, [4 out, in, 1, 1], channel (2 i + j) out + c is for the cell
+    (i, j)."""
+    if kind == "conv2d_transpose":
+        weight, bias = np.asarray(own["w_0"]).transpose(2, 3, 1, 0), np.asarray(own["b_0"]).reshape(-1)
+        return {f"{name}.weight": weight.reshape(-1, weight.shape[-1], 1, 1), f"{name}.bias": np.tile(bias, 4)}
     if kind in ("mobile_one_block", "whswish_b"):
         return {f"{name}.scale": own["w_0"], f"{name}.shift": own["w_1"]}
     if kind == "linear":

@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 import pdl
 from pdl import nn
-from pdl.errors import ShapeError
 from pdl.nn.blocks import ConvNorm, SqueezeExcite
 from pdl_ocr.models.detector import Head, TextDetector
-from pdl_ocr.models.ppocr import Merged, named, numbers_of
+from pdl_ocr.models.ppocr import Merged, taken
 
 #: kernel, output channels, stride and squeeze-and-excite? of the depthwise separable blocks, at a width of 0.75
 BLOCKS: list[tuple[int, int, int, bool]] = [
@@ -132,22 +129,5 @@ def remap(model: PPOCRDetector, state: Mapping[str, Any]) -> dict[str, Any]:
         "mobile_one_block": [f"{name}.inner" for name in merged],
         "whswish_b": [f"{name}.outer" for name in merged if f"{name}.outer.scale" in parameters],
     }  # fmt: skip
-    found: dict[str, Any] = {}
-    for kind, names in order.items():
-        numbers = numbers_of(kind, state)
-        if len(numbers) != len(names):
-            raise ShapeError(f"PP-OCRv4's detector has {len(names)} layers {kind}, the file {len(numbers)}")
-        for number, name in zip(numbers, names, strict=True):
-            own = {key.rpartition(".")[2]: state[key] for key in state if key.startswith(f"{kind}_{number}.")}
-            found.update(_transposed(name, own) if kind == "conv2d_transpose" else named(kind, name, own))
-    found["stem.0.weight"] = np.asarray(found["stem.0.weight"])[:, ::-1]
     border = {name: value.data for name, value in model.state_dict().items() if name.startswith("border.")}
-    return {**border, **nn.from_torch(model, found)}
-
-
-def _transposed(name: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    """The weights [in, out, 2, 2] of a transposed convolution as those of `Doubled`'s convolution, [4 out, in, 1, 1],
-    channel (2 i + j) out + c for the cell (i, j)."""
-    weight = np.asarray(own["w_0"]).transpose(2, 3, 1, 0)
-    bias = np.tile(np.asarray(own["b_0"]).reshape(-1), 4)
-    return {f"{name}.weight": weight.reshape(-1, weight.shape[-1], 1, 1), f"{name}.bias": bias}
+    return {**border, **nn.from_torch(model, taken("detector", order, state))}
