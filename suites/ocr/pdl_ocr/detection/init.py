@@ -38,7 +38,7 @@ def write_recipe(data: Path) -> str:
     missing = obtainable(PRETRAINED)
     known = missing is None
     low, high = EPOCHS
-    epochs = int(np.clip(round((SEEN / 4 if known else SEEN) / len(train)), low, high))
+    epochs = int(np.clip(round((SEEN / 2 if known else SEEN) / len(train)), low, high))
     model = f"_target_: pdl_ocr.PPOCRDetector, pretrained: {PRETRAINED}" if known else "_target_: pdl_ocr.DB"
     why = f"Begins with the weights of {PRETRAINED}." if known else (
         f"{PRETRAINED} is not to be had ({missing:.80}); with it, ocr/ppocr_pages is the better start."
