@@ -36,6 +36,18 @@ def test_a_run_on_bytes(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert session(picture)["label"] in session.bundle.labels
 
 
+def test_what_stays_in_floats_is_stored_in_half_the_bytes(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    whole, half = (
+        compress(run, tmp_path / f"{store}.pdl", samples=5, keep="both", store=store) for store in ("fp32", "bf16")
+    )
+    assert half.size.after < whole.size.after
+    picture = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
+    a, b = (pdl.runtime.load(made.path)(picture) for made in (whole, half))
+    assert a["label"] == b["label"]
+    with pytest.raises(UsageError, match="no form of --onnx and --store"):
+        compress(run, to="w8", store="bf16")
+
+
 def test_tables_for_people(run: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
     out = tmp_path / "small.pdl"
     pytest.importorskip("onnx")

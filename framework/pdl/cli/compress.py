@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pdl.cli import style
-from pdl.cli.common import Json, Overrides
+from pdl.cli.common import Json, Overrides, require_store
 
 if TYPE_CHECKING:
     from pdl.workflow.compression import Compressed
@@ -39,6 +39,9 @@ def command(
     group: Annotated[
         int, typer.Option("--group", min=8, help="Inputs that share a scale (w8, w4), a multiple of 8.")
     ] = 64,
+    store: Annotated[
+        str, typer.Option("--store", metavar="TYPE", help="What stays in floats: fp32, or bf16 or fp16 (int8).")
+    ] = "fp32",
     json: Json = False,
 ) -> None:
     """Write a smaller, faster bundle of a trained run, and show what it costs: metrics, size, latency, noise.
@@ -48,9 +51,10 @@ def command(
     """
     from pdl.workflow.compression import compress
 
+    require_store(store)
     made = compress(
         run, out, to=to, overrides=data or [], images=images, samples=samples, split=split, method=method, keep=keep,
-        weights=weights, onnx=onnx, group=group,
+        weights=weights, onnx=onnx, group=group, store=store,  # type: ignore[arg-type]
     )  # fmt: skip
     style.json(made.to_dict()) if json else _show(made)
 

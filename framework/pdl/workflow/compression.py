@@ -17,7 +17,7 @@ import numpy as np
 from pdl import random
 from pdl.data import Dataset, Subset
 from pdl.errors import CheckError, UsageError
-from pdl.export.bundle import to_bytes
+from pdl.export.bundle import Store, to_bytes
 from pdl.export.deployment import Deployment
 from pdl.export.quantise.calibrate import Batch, Calibration, Error, calibrate
 from pdl.export.symbolic import trace_symbolic
@@ -106,6 +106,7 @@ def compress(
     weights: str | None = None,
     onnx: str | Path | None = None,
     group: int = 64,
+    store: Store = "fp32",
 ) -> Compressed:
     """Write the bundle of a run on bytes (RUN/model.int8.pdl by default) and compare it with the one in floats.
 
@@ -118,12 +119,13 @@ def compress(
     keep       products to leave in floats: "first", "last", "both" or ""
     group      inputs of an output that share a scale, of "w8" and "w4"
     onnx       also write the net as an ONNX file with QuantizeLinear and DequantizeLinear
+    store      "bf16" or "fp16" keep what stays in floats in half the bytes, of "int8"
 
     Raises UsageError where nothing can be quantised, or data is missing; nothing is written then.
     """
     if to in BITS:
-        if onnx is not None or images is not None:
-            raise UsageError(f"--to {to}: it needs no --images, and ONNX has no form of it; leave --onnx out")
+        if onnx is not None or images is not None or store != "fp32":
+            raise UsageError(f"--to {to}: needs no --images, and has no form of --onnx and --store; leave them out")
         target = Path(out) if out else None
         options: dict[str, Any] = {"overrides": overrides, "split": split, "keep": keep, "weights": weights}
         return _of_weights(compress_weights(run, target, to=to, group=group, **options), to)
@@ -151,13 +153,14 @@ def compress(
             batches = _of_split(task, parts.model, deployment, recipe, parts.datasets[source], samples)
         made = calibrate(program, batches, method=method, keep=keep)
         before = Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
-        after = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
+        after = of_bundle(read(to_bytes(made.program, deployment, store=store)))
         scores = [measure(task, s, deployment, parts.model, parts.loaders[split], split) for s in (before, after)]
-    path, size = _write(folder, Path(out) if out else folder.path / FILE, program, made, deployment, scores[1], batches)
+    target = Path(out) if out else folder.path / FILE
+    size = _write(folder, target, program, made, deployment, scores[1], after, batches[0], store)
     if onnx is not None:
         notes = [*notes, _to_onnx(made, Path(onnx), deployment)]
     return Compressed(
-        path=path,
+        path=target,
         split=split,
         samples=sum(len(b[0]) for b in batches),
         method=method,
@@ -293,18 +296,19 @@ def _write(
     made: Calibration,
     deployment: Deployment,
     metrics: Mapping[str, float],
-    batches: Sequence[Batch],
-) -> tuple[Path, Pair]:
-    """Both bundles in memory; the quantised one is read again, compared with its program, and put in place."""
+    measured: Session,
+    batch: Batch,
+    store: Store,
+) -> Pair:
+    """Both bundles in memory; the quantised one is read again, compared with what was measured, and put in place."""
     config = read_text(folder.path / "config.yaml")
     name = str(folder.describe()["recipe"])
     floats = to_bytes(program, deployment, name=name, config=config)
     deployment.about |= {"precision": "int8", "calibration": made.method}
-    data = to_bytes(made.program, deployment, name=f"{name}.int8", config=config, metrics=dict(metrics))
-    inputs = {name: np.ascontiguousarray(x[:4]) for name, x in zip(deployment.inputs, batches[0], strict=True)}
-    there = Session.of(made.program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
-    ours, theirs = of_bundle(read(data)).run(inputs), there.run(inputs)
+    data = to_bytes(made.program, deployment, name=f"{name}.int8", config=config, metrics=dict(metrics), store=store)
+    inputs = {name: np.ascontiguousarray(x[:4]) for name, x in zip(deployment.inputs, batch, strict=True)}
+    ours, theirs = of_bundle(read(data)).run(inputs), measured.run(inputs)
     if any(not np.array_equal(y, theirs[key], equal_nan=True) for key, y in ours.items()):
-        raise CheckError("the bundle that was read again gives other numbers than what was written; nothing is kept")
+        raise CheckError("the bundle that was read again gives other numbers than what was measured; nothing is kept")
     write_atomic(path, data)
-    return path, Pair("bytes", len(floats), len(data))
+    return Pair("bytes", len(floats), len(data))
