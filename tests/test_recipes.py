@@ -64,7 +64,7 @@ QUICK = {
 #: recipe -> a package of an extra that it needs
 NEEDS = {"quantum/water_vqe": "pyscf"}
 #: click files of the reader's own have no form that something could stand in for, nor have the reader's own fonts
-WITHOUT_STAND_IN = {"ocr/synthetic_words", "rec/ml100k_deepfm", "rec/ml100k_lr"}
+WITHOUT_STAND_IN = {"ocr/synthetic_pages", "ocr/synthetic_words", "rec/ml100k_deepfm", "rec/ml100k_lr"}
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -230,6 +230,7 @@ LISTED = {
     "ocr/text_pages",
 }
 
+    "ocr/synthetic_pages",
 
 @pytest.mark.parametrize("name", sorted(GIVEN))
 def test_a_recipe_says_where_its_data_comes_from(name: str) -> None:

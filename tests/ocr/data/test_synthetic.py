@@ -6,33 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
 from pdl.errors import DataError, UsageError
 from pdl_ocr.data import SyntheticLines
-from pdl_ocr.data.fonts import coverage, covering, font_files
-
-PLACES = ("/usr/share/fonts", "/Library/Fonts", "C:/Windows/Fonts")
-
-
-@pytest.fixture(scope="module")
-def fonts() -> list[str]:
-    """Fonts of this machine with Latin letters."""
-    try:
-        files = font_files([place for place in PLACES if Path(place).is_dir()])
-    except DataError:
-        pytest.skip("no fonts are installed here")
-    able = [str(path) for path in files if {*"abcdefghijklmnopqrstuvwxyz0123456789"} <= coverage(path)]
-    if len(able) < 4:
-        pytest.skip("fewer than four fonts with Latin letters are installed here")
-    return able[:8]
-
-
-@pytest.fixture
-def words(tmp_path: Path) -> str:
-    (tmp_path / "words.txt").write_text("apple Berry cherry\ndate naïve\n", encoding="utf-8")
-    return str(tmp_path / "words.txt")
+from pdl_ocr.data.fonts import coverage, covering
 
 
 def test_a_line_is_a_function_of_seed_split_and_number(fonts: list[str], words: str) -> None:
@@ -64,6 +44,26 @@ def test_ink_can_be_told_from_paper(fonts: list[str], words: str) -> None:
     spans = [np.ptp(np.percentile(data[i]["image"].mean(axis=2), (2, 98))) for i in range(30)]
     assert min(spans) > 20
     assert all(data[i]["image"].dtype == np.uint8 and data[i]["image"].shape[0] >= 8 for i in range(30))
+
+
+def test_pictures_lie_behind_lines_that_can_be_read(fonts: list[str], words: str, tmp_path: Path) -> None:
+    folder = tmp_path / "pictures/deep"
+    folder.mkdir(parents=True)
+    noise = np.random.default_rng(0).integers(0, 256, (40, 300, 3), np.uint8)
+    cv2.imwrite(str(folder / "noise.png"), noise)
+    plain, behind = (
+        SyntheticLines(fonts, texts=words, count=40, backgrounds=each) for each in (None, tmp_path / "pictures")
+    )
+    assert plain.texts == behind.texts
+    assert plain.fingerprint != behind.fingerprint
+    same = [np.array_equal(plain[i]["image"], behind[i]["image"]) for i in range(40)]
+    assert 8 < sum(same) < 32, "about half of them"
+    for i in (i for i in range(40) if not same[i]):
+        gray = behind[i]["image"] @ [0.299, 0.587, 0.114]
+        low, high = np.percentile(gray, (0.5, 99.5))
+        assert high - low >= 60, "letters stand out of a picture of all grey levels"
+    with pytest.raises(DataError, match=r"backgrounds='.*': no pictures .* are there"):
+        SyntheticLines(fonts, texts=words, backgrounds=tmp_path / "none")
 
 
 def test_fonts_can_be_kept_for_validation(fonts: list[str]) -> None:

@@ -113,6 +113,11 @@ def extent(font: Any, text: str) -> tuple[int, int, int, int]:
     return int(left), int(top), max(int(right), int(left) + 1), max(int(bottom), int(top) + 1)
 
 
+def advance(font: Any, text: str) -> float:
+    """How far the pen goes while a text is written, in pixels."""
+    return float(font.getlength(text, **_direction(font, text)))
+
+
 def estimated(path: Path, size: int, text: str) -> tuple[float, float]:
     """About the width and height of a text's ink in a font that needs no shaping: from its characters, each measured
     once, kerning left aside."""

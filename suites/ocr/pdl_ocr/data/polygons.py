@@ -24,6 +24,21 @@ def split_points(points: np.ndarray, corners: np.ndarray) -> list[np.ndarray]:
     return np.split(points, np.cumsum(corners)[:-1]) if len(corners) else []
 
 
+def denser(points: np.ndarray, corners: np.ndarray | None, width: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Points [Q, 2] and corners [n] with more corners on straight edges, at most a sixteenth of `width` apart and up to
+    8 an edge, so that polygons can bend; points behind those of the polygons stay, as do all where corners is None."""
+    if corners is None or not len(corners):
+        return points, corners
+    count, made, numbers = int(corners.sum()), [], []
+    for polygon in split_points(points[:count], corners):
+        edges = np.roll(polygon, -1, axis=0) - polygon
+        parts = np.clip(np.ceil(np.linalg.norm(edges, axis=1) * 16 / width), 1, 8).astype(int)
+        steps = np.concatenate([np.arange(each) / each for each in parts])[:, None]
+        made.append(np.repeat(polygon, parts, axis=0) + steps * np.repeat(edges, parts, axis=0))
+        numbers.append(len(made[-1]))
+    return np.concatenate([*made, points[count:]]).astype(points.dtype), np.array(numbers, corners.dtype)
+
+
 def shapes(polygons: Sequence[np.ndarray]) -> list[Any]:
     """Shapely's polygons of corners [P, 2]; what crosses itself becomes what it encloses."""
     polygon = shapely().Polygon

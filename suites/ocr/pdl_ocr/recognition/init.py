@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import unicodedata
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
 from pdl.config.text import quoted
-from pdl.data.faults import fault, unreadable
-from pdl.data.splits import stable_split
-from pdl.errors import DataError, UsageError, listed
-from pdl.files import read_bytes
+from pdl.data.faults import fault
+from pdl.errors import UsageError, listed
 from pdl.runtime.steps import Flag
 from pdl.train.task import SPLITS
-from pdl_ocr.data.fonts import able_to_write, covered, font_files, letters_of
+from pdl_ocr.data.drawable import counted, drawable
 from pdl_ocr.data.lines import TextLines
 from pdl_ocr.data.splits import splits_of, written
-from pdl_ocr.data.synthetic import MOST_BYTES, SyntheticLines
-from pdl_ocr.scripts import SCRIPTS, characters_of
+from pdl_ocr.data.synthetic import SyntheticLines
+from pdl_ocr.scripts import SCRIPTS
 
 FEWEST = 20  # lines
 SEEN = 100_000  # lines to learn from, over all epochs
 HEIGHT, STRIDE = 32, 4
-USUAL = 0.9  # of the letters that the best font has: with less, a font is taken for one of another script
-LEAST = 0.5  # of the letters that the best font must have
 MEASURED = 500  # drawn lines that sizes are set by
 LARGE = 1000  # characters, from which on the net is PP-OCR's
 OWN = "{_target_: pdl_ocr.CRNN, backbone: vgg, width: 0.25, hidden: 96}"
@@ -99,21 +94,8 @@ def _of_lines(data: Path) -> str:
 # -- lines that are drawn ----------------------------------------------------------------------------------------------
 def _of_script(script: str, fonts: str | None, texts: str | None) -> str:
     """A recipe that learns from drawn lines alone."""
-    characters = characters_of(script)
-    letters = letters_of(characters)
-    if fonts is None:
-        raise UsageError(f"which fonts? --fonts DIR names a folder of font files that have the letters of {script}")
-    given = Path(fonts).expanduser().absolute()
-    try:
-        files = font_files(given)
-    except DataError as error:
-        raise UsageError(f"{error}; --fonts names a folder of them, or a pattern") from None
-    most = max(len(covered(path, letters)) for path in files) / len(letters)
-    complete = max(LEAST, int(most * USUAL * 100) / 100)
-    able = able_to_write(files, characters, complete)
-    known = frozenset().union(*(covered(path, frozenset(characters)) for path in able))
-    lost = [c for c in characters if c not in known]
-    unseen = _kept([path.name for path in able])
+    found = drawable(script, fonts)
+    characters, given, unseen, complete = found.characters, found.given, found.unseen, found.complete
     large = len(characters) > LARGE
     height, step = (48, 8) if large else (HEIGHT, STRIDE)
     settings: dict[str, Any] = {"complete": complete, "unseen": unseen}
@@ -122,18 +104,16 @@ def _of_script(script: str, fonts: str | None, texts: str | None) -> str:
         settings |= {"words": [1, 2], "length": [1, 16]}
     else:
         settings |= {"texts": Path(texts).expanduser().absolute(), "words": [1, 3], "length": [1, 25]}
-        words = _counted(settings["texts"], letters, characters, script, settings["length"][1])
+        words = counted(settings["texts"], found, settings["length"][1])
     drawn = SyntheticLines(str(given), characters=script, count=MEASURED, **settings)
     wide = max(float(np.quantile(drawn.widths, 0.98)) * height, 12 * step)
     width = int(np.clip(-(-wide // 32) * 32, 96, 1600))
     shared = {name: f"${{data.train.{name}}}" for name in ("fonts", "texts") if name == "fonts" or texts is not None}
     other = ", ".join(f'{name}: "{value}"' for name, value in shared.items())
     lines = [
-        f"# {script}: {len(letters)} letters, {len(characters)} characters with digits and signs. {len(able):,} of "
-        f"{len(files):,} fonts have {complete:.0%} of the letters or more.",
-        *([f"# No font has {listed(lost, 40)}, so these are not learned."] if lost else []),
+        *found.said,
         f"# {words}",
-        f"# {_said(unseen, able)}",
+        f"# {found.kept}",
         "# Then learn from real lines: pdl init ocr.recognition --data PATH, and pdl train with model.pretrained=RUN.",
         "defaults:",
         "  - /ocr/recognition",
@@ -156,46 +136,6 @@ def _of_script(script: str, fonts: str | None, texts: str | None) -> str:
         "train: {epochs: 5, ema: 0.998}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _kept(names: list[str]) -> float:
-    """The share of fonts that is kept for validation: a tenth of many, a fifth of some, none of few."""
-    for share, fewest in ((0.1, 30), (0.2, 8)):
-        if len(names) >= fewest and len(_unseen(names, share)):
-            return share
-    return 0.0
-
-
-def _unseen(names: list[str], share: float) -> np.ndarray:
-    return stable_split(names, {"train": 1 - share, "unseen": share}, "unseen")
-
-
-def _said(unseen: float, fonts: list[Path]) -> str:
-    if not unseen:
-        return (
-            f"{len(fonts)} fonts are too few to keep some for validation: accuracy is that on fonts that are learned."
-        )
-    kept = _unseen([path.name for path in fonts], unseen)
-    return f"{len(kept)} fonts are kept for validation and test (unseen): accuracy is that on fonts never seen."
-
-
-def _counted(path: Path, letters: frozenset[str], characters: str, script: str, longest: int) -> str:
-    """How many words of a text can be drawn; DataError where none has letters of the script."""
-    try:
-        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; --texts names a text whose words are drawn") from None
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError as error:
-        raise fault(path, "not UTF-8 text", "save it as UTF-8") from error
-    words = dict.fromkeys(unicodedata.normalize("NFC", text).split())
-    allowed = frozenset(characters)
-    good = sum(len(word) <= longest and allowed.issuperset(word) and not letters.isdisjoint(word) for word in words)
-    if not good:
-        what = f"none of its {len(words):,} words has letters of {script} and no others, and at most {longest} of them"
-        raise fault(path, what, f"give a text in a language that is written in {script}, white space between words")
-    return f"{good:,} of {len(words):,} different words of {path.name} are written in {script} alone and are drawn."
 
 
 def _sizes(height: int, width: int) -> list[str]:
