@@ -223,6 +223,7 @@ LISTED = {
     "nlp/tagging_file",
     "nlp/text_classification",
     "nlp/word_vectors",
+    "ocr/parseq_words",
     "ocr/ppocr_lines",
     "ocr/ppocr_pages",
     "ocr/synthetic_words",

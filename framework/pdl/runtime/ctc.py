@@ -1,5 +1,5 @@
-"""Texts out of the outputs of connectionist temporal classification (Graves et al., ICML 2006): the best class of each
-step, or the best text of words of a list, by prefix beam search."""
+"""Texts of words of a list out of probabilities by step: of connectionist temporal classification (Graves et al., ICML
+2006), by prefix beam search; and of nets with a step for each character and a class for the end."""
 
 from __future__ import annotations
 
@@ -114,3 +114,27 @@ def beam_search(probabilities: Array, lexicon: Lexicon, *, blank: int = 0, width
         return Found([], 0.0)
     prefix = max(whole, key=whole.__getitem__)
     return Found(list(prefix), whole[prefix] * math.exp(scale))
+
+
+def search_until_end(probabilities: Array, lexicon: Lexicon, *, end: int = 0, width: int = BEAM) -> Found:
+    """The most probable text of words of a lexicon for probabilities [T, C] of the characters one behind the other and
+    of the `end` behind them: the product of those of its steps, the end's among them. No classes and probability 0
+    where there is none among the `width` prefixes that are kept at each step.
+    """
+    rows = np.asarray(probabilities, np.float64)
+    if not 0 <= end < rows.shape[1]:
+        return Found([], 0.0)
+    best = Found([], 0.0)
+    prefixes: list[tuple[tuple[int, ...], int, float]] = [((), 0, 1.0)]  # classes, node, probability
+    for row in rows:
+        made = list[tuple[tuple[int, ...], int, float]]()
+        for prefix, node, before in prefixes:
+            whole = before * float(row[end])
+            if (not prefix or lexicon.ends[node]) and whole > best.probability:
+                best = Found(list(prefix), whole)
+            following = dict(lexicon.children[node])
+            if lexicon.space is not None and lexicon.ends[node]:
+                following[lexicon.space] = 0
+            made += [((*prefix, c), to, before * float(row[c])) for c, to in following.items()]
+        prefixes = sorted(made, key=lambda each: -each[2])[:width]
+    return best

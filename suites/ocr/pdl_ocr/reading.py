@@ -12,7 +12,7 @@ from pdl.errors import UsageError
 from pdl.runtime.images import opencv
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Predictor, answers, pipeline_of
-from pdl.runtime.steps.labels import Ctc, Top
+from pdl.runtime.steps.labels import Ctc, Top, UntilEnd
 from pdl_ocr.layout import UPRIGHT, places
 from pdl_ocr.steps.boxes import DbBoxes
 from pdl_ocr.steps.lines import Lines, PageInput
@@ -42,9 +42,12 @@ class Reader:
     ) -> None:
         if not 0 <= score <= 1 or not 0 <= sure <= 1:
             raise UsageError(f"score={score} and sure={sure} must be from 0 to 1")
-        for name, part, step in (("detect", detect, DbBoxes), ("read", read, Ctc), ("turn", turn, Top)):
-            if part is not None and pipeline_of(part).answering(step) is None:
-                raise UsageError(f"Reader: {name} does not answer as it should: its pipeline has no step {step.name!r}")
+        for name, part, steps in (
+            ("detect", detect, (DbBoxes,)), ("read", read, (Ctc, UntilEnd)), ("turn", turn, (Top,))
+        ):  # fmt: skip
+            if part is not None and all(pipeline_of(part).answering(step) is None for step in steps):
+                names = " or ".join(repr(step.name) for step in steps)
+                raise UsageError(f"Reader: {name} does not answer as it should: its pipeline has no step {names}")
         self.detect, self.read, self.turn, self.score, self.sure = detect, read, turn, score, sure
         self.pipeline = Pipeline({"image": [PageInput("rgb")]}, {"lines": [Lines()]})
 

@@ -1,4 +1,4 @@
-"""Prefix beam search with words: against sums over all paths."""
+"""Words of a list: prefix beam search against sums over all paths, and texts until an end against all texts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdl.errors import DataError
-from pdl.runtime.ctc import Lexicon, beam_search, read_words
+from pdl.runtime.ctc import Lexicon, beam_search, read_words, search_until_end
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.base import Resources
-from pdl.runtime.steps.labels import Ctc
+from pdl.runtime.steps.labels import Ctc, UntilEnd
 
 NUMBERS = {"a": 1, "b": 2, " ": 3}
 
@@ -56,6 +56,19 @@ def test_a_narrow_beam_finds_what_is_clear_and_says_when_it_finds_nothing() -> N
     assert beam_search(np.array([[0.0, 1.0, 0.0, 0.0]]), Lexicon(["ab"], NUMBERS)).classes == [], "a word that is cut"
 
 
+@given(steps=st.integers(1, 5), seed=st.integers(0, 10_000))
+def test_the_best_text_until_an_end_is_found_with_its_probability(steps: int, seed: int) -> None:
+    probabilities = np.random.default_rng(seed).dirichlet(np.full(4, 0.7), steps)
+    words = ["a", "ab", "bb"]
+    spoken = [" ".join(each) for count in (1, 2, 3) for each in product(words, repeat=count)]
+    numbers = [[*(NUMBERS[c] for c in text), 0] for text in ["", *spoken] if len(text) < steps]
+    exact = [float(np.prod(probabilities[np.arange(len(text)), text])) for text in numbers]
+    found = search_until_end(probabilities, Lexicon(words, NUMBERS, 3), width=10_000)
+    assert found.probability == pytest.approx(max(exact))
+    assert [*found.classes, 0] == numbers[int(np.argmax(exact))]
+    assert search_until_end(probabilities, Lexicon(words, NUMBERS), end=4) == ([], 0.0), "no class is the end"
+
+
 def test_words_that_cannot_be_written_are_left_out() -> None:
     lexicon = Lexicon(["ab", "ax", "ab", "b"], NUMBERS)
     assert (lexicon.size, lexicon.left_out) == (2, ["ax"])
@@ -88,3 +101,15 @@ def test_an_option_of_pdl_predict_answers_with_words(tmp_path: Path) -> None:
     words.write_text("xyz")
     with pytest.raises(DataError, match="none of its words has only characters that the model reads"):
         step.configured({"--words": [str(words)]}, None)
+
+
+def test_the_same_option_of_nets_that_write_until_an_end(tmp_path: Path) -> None:
+    step = UntilEnd()
+    step.bind(Resources(labels=["a", "b"]))
+    words = tmp_path / "words.txt"
+    words.write_text("bb a")
+    unclear = np.array([[0.1, 0.5, 0.4], [0.05, 0.05, 0.9], [0.8, 0.1, 0.1]])
+    assert step(unclear, Sample())["text"] == "ab"
+    answer = step.configured({"--words": [str(words)]}, None)(unclear, Sample())
+    assert answer["text"] == "bb"
+    assert answer["score"] == pytest.approx((0.4 * 0.9 * 0.8) ** 0.5)

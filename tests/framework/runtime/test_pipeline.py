@@ -197,6 +197,7 @@ AFTER: list[tuple[str, Any, Any]] = [
     ("values", SCORES[:1], {"a": float(SCORES[0])}),
     ("probabilities", np.zeros(2), {"a": 0.5, "b": 0.5}),
     ("ctc", np.eye(4)[[0, 1, 1, 0, 1, 3, 3, 0]], {"text": "aac", "score": 1.0}),
+    ("until_end", np.diag([9, 1, 0.5, 0.75])[[1, 1, 2, 3, 0, 3, 1, 0]], {"text": "aabc", "score": 0.8125}),
 ]  # fmt: skip
 
 
@@ -213,6 +214,10 @@ def test_no_text_and_no_label() -> None:
     assert after(np.eye(4)[[0, 0]], {"step": "ctc"}) == {"text": "", "score": 0.0}
     assert after(np.eye(6)[[1, 0, 4, 5, 0, 3]], {"step": "ctc", "more": " ?"})["text"] == "a ?c"
     assert after(np.eye(6)[[1, 0, 4, 5, 0, 3]], {"step": "ctc", "more": "אב", "visual": True})["text"] == "cבאa"
+    assert after(np.eye(4)[[0, 1]], {"step": "until_end"}) == {"text": "", "score": 0.0}
+    assert after(np.eye(3)[[1, 2]], {"step": "until_end", "end": 7})["text"] == "bc"
+    assert after(np.eye(6)[[3, 1, 4, 5, 2]], {"step": "until_end", "end": 2, "more": " ?"})["text"] == "cb ?"
+    assert after(np.eye(6)[[1, 4, 5, 3, 0]], {"step": "until_end", "more": "אב", "visual": True})["text"] == "cבאa"
     assert after(SCORES, {"step": "threshold", "score": 9}) == {"labels": []}
     assert after(SCORES, {"step": "top", "k": 1}, labels=())["label"] == "1"
     assert read(PRE_STEPS).finish({"y": SCORES}, Sample())["y"] is SCORES
@@ -226,6 +231,7 @@ def test_no_text_and_no_label() -> None:
         ([{"step": "threshold", "score": 9}], SCORES, []),
         ([{"step": "values"}], SCORES[:2], [{"a": 0.5, "b": 3.0}]),
         ([{"step": "ctc"}], np.eye(4)[[1]], [{"text": "a", "score": 1.0}]),
+        ([{"step": "until_end"}], np.eye(4)[[1, 0, 1]], [{"text": "a", "score": 1.0}]),
         ([{"step": "identity"}], 7, [{"output": 7}]),
         ([], 7, [{"output": 7}]),
     ],
@@ -246,6 +252,8 @@ AGREE: dict[str, tuple[list[dict[str, Any]], Any, Any, bool]] = {
     "numbers on a large scale": ([{"step": "values", "scale": [1e6]}], np.array([1.0]), np.array([1 + 5e-6]), True),
     "numbers": ([{"step": "values"}], np.array([1.0]), np.array([1.1]), False),
     "another text": ([{"step": "ctc"}], np.eye(4)[[1]], np.eye(4)[[2]], False),
+    "another end": ([{"step": "until_end"}], np.eye(4)[[1, 0]], np.eye(4)[[1, 1]], False),
+    "behind the end": ([{"step": "until_end"}], np.eye(4)[[1, 0, 1]], np.eye(4)[[1, 0, 2]], True),
 }
 
 
@@ -282,6 +290,24 @@ def test_wrong_steps(name: str) -> None:
     step, message = BAD[name]
     with pytest.raises(DataError, match=message):
         read([IMAGE, step])
+
+
+@pytest.mark.parametrize("name", ["ctc", "until_end"])
+def test_texts_of_damaged_bundles(name: str) -> None:
+    number = {"ctc": "blank", "until_end": "end"}[name]
+    for argument, message in (
+        ({number: -1}, rf"{number}=-1 must be a number from 0 to 2147483648"),
+        ({number: 2**40}, rf"{number}=1099511627776 must be a number"),
+        ({number: True}, rf"{number}=True must be a number"),
+        ({"more": [" "]}, r"more=\[' '\] must be a text"),
+        ({"visual": 1}, r"visual=1 must be true or false"),
+        ({"lexicon": "x"}, r"unexpected keyword argument 'lexicon'"),
+    ):
+        with pytest.raises(DataError, match=f"x.pdl: pipeline.json: post: y: {name}: .*{message}"):
+            read(PRE_STEPS, [{"step": name, **argument}])
+    with pytest.raises(UsageError, match=rf"{name}: expected scores \[steps, classes\], got \(4,\)"):
+        after(np.zeros(4), {"step": name})
+    assert after(np.full((3, 4), np.nan), {"step": name})["text"] == ""
 
 
 def test_limits() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from pdl.errors import DataError, UsageError
 from pdl.ranking import Lists, top_k
 from pdl.runtime.bidi import logical, visual
-from pdl.runtime.ctc import Lexicon, beam_search, read_words
+from pdl.runtime.ctc import Found, Lexicon, beam_search, read_words, search_until_end
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import are, check, count, flag, number, text
 from pdl.runtime.steps.base import NamesOf
@@ -110,37 +110,45 @@ class Threshold(_Classes, Thresholded):
         return ", ".join(f"{each['label']} {each['score']:.0%}" for each in answer["labels"]) or "nothing"
 
 
-class Ctc(Labelled):
-    """{"text", "score"} of probabilities [T, C]: the best class of each step, repeats and `blank` dropped (greedy
-    decoding, Graves et al., ICML 2006); the score is the mean over the steps kept. Labels do not count the blank;
-    `more` are the characters of classes after the labels, such as the space that lists of characters leave out.
-    `visual`: steps follow an image from left to right whatever its script, and the text is brought from that order into
-    the logical one, as it is typed (`pdl.runtime.bidi`).
+class Text(Labelled):
+    """A step whose answer is {"text", "score"} of probabilities [T, C], a row for each step of a net that writes
+    characters. Labels do not count the class `mark`, which is no character; `more` are the characters of classes after
+    the labels, such as the space that lists of characters leave out. `visual`: steps follow an image from left to right
+    whatever its script, and the text is brought from that order into the logical one, as it is typed
+    (`pdl.runtime.bidi`).
 
-    With `--words FILE` an answer is made of words of that list alone: the most probable ones, by prefix beam search
-    (`pdl.runtime.ctc`); its score is the probability of the text to the power of 1 / its length."""
+    With `--words FILE` an answer is made of words of that list alone: the most probable ones; its score is the
+    probability of the text to the power of 1 / its length."""
 
-    name = "ctc"
     any_script = True
     lexicon: Lexicon | None = None
+    mark: int
+    more: str
+    visual: bool
 
-    def __init__(self, blank: int = 0, more: str = "", visual: bool = False) -> None:
-        self.blank, self.more = count("blank", blank, least=0, most=1 << 31), text("more", more)
-        self.visual = flag("visual", visual)
+    def best(self, value: Any) -> Any:
+        """bool [T]: the steps whose best class is written."""
+        raise NotImplementedError(f"{type(self).__name__} must define best")
+
+    def of_words(self, value: Any, lexicon: Lexicon) -> Found:
+        """The most probable text of words of a list."""
+        raise NotImplementedError(f"{type(self).__name__} must define of_words")
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         if value.ndim != 2:
-            raise UsageError(f"ctc: expected scores [steps, classes], got {value.shape}")
+            raise UsageError(f"{self.name}: expected scores [steps, classes], got {value.shape}")
         if self.lexicon is not None:
-            found = beam_search(value, self.lexicon, blank=self.blank)
+            found = self.of_words(value, self.lexicon)
             return {"text": self._said(found.classes), "score": found.probability ** (1 / max(1, len(found.classes)))}
-        best = value.argmax(axis=1)
-        kept = (best != self.blank) & np.concatenate([[True], best[1:] != best[:-1]])
+        kept = self.best(value)
         scores = value.max(axis=1)[kept]
-        return {"text": self._said(best[kept]), "score": float(scores.mean()) if scores.size else 0.0}
+        return {
+            "text": self._said(value.argmax(axis=1)[kept]),
+            "score": float(scores.mean()) if scores.size else 0.0,
+        }
 
     def _said(self, classes: Iterable[int]) -> str:
-        said = "".join(self.label(int(c) - (c > self.blank)) for c in classes)
+        said = "".join(self.label(int(c) - (c > self.mark)) for c in classes)
         return logical(said) if self.visual else said
 
     @property
@@ -152,7 +160,7 @@ class Ctc(Labelled):
             return self
         made, path = copy(self), Path(given[-1])
         letters = [*self.labels, *self.more]
-        numbers = {letter: i + (i >= self.blank) for i, letter in enumerate(letters)}
+        numbers = {letter: i + (i >= self.mark) for i, letter in enumerate(letters)}
         words = read_words(path)
         if self.visual:
             words = [visual(word) for word in words]
@@ -167,6 +175,43 @@ class Ctc(Labelled):
 
     def caption(self, answer: Any) -> str:
         return f"{answer['text']}  {answer['score']:.1%}"
+
+
+class Ctc(Text):
+    """`Text` by connectionist temporal classification (Graves et al., ICML 2006): the best class of each step, repeats
+    and `blank` dropped (greedy decoding); the score is the mean over the steps kept. Of words of a list the most
+    probable ones are found by prefix beam search (`pdl.runtime.ctc`)."""
+
+    name = "ctc"
+
+    def __init__(self, blank: int = 0, more: str = "", visual: bool = False) -> None:
+        self.mark = self.blank = count("blank", blank, least=0, most=1 << 31)
+        self.more, self.visual = text("more", more), flag("visual", visual)
+
+    def best(self, value: Any) -> Any:
+        best = value.argmax(axis=1)
+        return (best != self.blank) & np.concatenate([[True], best[1:] != best[:-1]])
+
+    def of_words(self, value: Any, lexicon: Lexicon) -> Found:
+        return beam_search(value, lexicon, blank=self.blank)
+
+
+class UntilEnd(Text):
+    """`Text` of a net whose steps are the characters of a text one behind the other, as those of decoders by attention:
+    the best class of each step in front of the first one that is `end`; all of them where none is. The score is the
+    mean over these steps. Of words of a list the most probable ones are found by `pdl.runtime.ctc.search_until_end`."""
+
+    name = "until_end"
+
+    def __init__(self, end: int = 0, more: str = "", visual: bool = False) -> None:
+        self.mark = self.end = count("end", end, least=0, most=1 << 31)
+        self.more, self.visual = text("more", more), flag("visual", visual)
+
+    def best(self, value: Any) -> Any:
+        return np.cumsum(value.argmax(axis=1) == self.end) == 0
+
+    def of_words(self, value: Any, lexicon: Lexicon) -> Found:
+        return search_until_end(value, lexicon, end=self.end)
 
 
 class TopNames(NamesOf, Ranking):
@@ -257,6 +302,6 @@ def check_scores(step: PostStep, value: Any) -> None:
         raise UsageError(f"{step.name}: expected scores [classes], got an output of shape {value.shape}")
 
 
-STEPS = (Identity, Softmax, Sigmoid, Top, Threshold, Ctc, TopNames, Probabilities, Values)
+STEPS = (Identity, Softmax, Sigmoid, Top, Threshold, Ctc, UntilEnd, TopNames, Probabilities, Values)
 
-__all__ = ["STEPS", "check_scores", "sigmoid", *(step.__name__ for step in STEPS)]
+__all__ = ["STEPS", "Text", "check_scores", "sigmoid", *(step.__name__ for step in STEPS)]

@@ -3,10 +3,13 @@
 from pdl_ocr.models.crnn import CRNN
 from pdl_ocr.models.db import DB
 from pdl_ocr.models.detector import TextDetector
+from pdl_ocr.models.parseq import PARSeq
 from pdl_ocr.models.ppocr import PPOCRRecogniser
 from pdl_ocr.models.ppocr_detector import PPOCRDetector
 from pdl_ocr.models.recogniser import Recogniser
 from pdl_ocr.models.svtr import SVTR
 from pdl_ocr.models.svtr_lcnet import SVTRLCNet
 
-__all__ = ["CRNN", "DB", "SVTR", "PPOCRDetector", "PPOCRRecogniser", "Recogniser", "SVTRLCNet", "TextDetector"]
+__all__ = [
+    "CRNN", "DB", "SVTR", "PARSeq", "PPOCRDetector", "PPOCRRecogniser", "Recogniser", "SVTRLCNet", "TextDetector",
+]  # fmt: skip

@@ -15,7 +15,7 @@ from pdl import nn
 from pdl.errors import ShapeError
 from pdl.hints import Range
 from pdl.nn.blocks import ConvNorm, SqueezeExcite
-from pdl_ocr.models.recogniser import Recogniser
+from pdl_ocr.models.attention import Guide, Guided
 from pdl_ocr.models.svtr_lcnet import BLOCKS, Mixing, Stride
 
 #: channels of a block's table at PP-OCRv4's width of 0.95, rounded to multiples of 16
@@ -53,15 +53,15 @@ class Merged(nn.Module):
         return y if self.outer is None else self.outer(pdl.hardswish(y))  # type: ignore[no-any-return]
 
 
-class PPOCRRecogniser(Recogniser):
+class PPOCRRecogniser(Guided):
     """Images of lines [N, 48, W, 3] (RGB, -1 to 1) -> logits [N, W / 8, num_classes], W a multiple of 8.
 
     The merged convolutions have no norms: this is a net to begin with PaddleOCR's weights (`pretrained:
     ocr/ppocr_v4_rec`), not with random ones; for those there is `SVTRLCNet`. Another dictionary has a last layer of its
-    own, which is learned anew.
+    own, which is learned anew. `guide` as in `SVTRLCNet`: the published file has none, so it is learned anew.
     """
 
-    head: ClassVar[str] = "classifier"
+    head: ClassVar[tuple[str, ...]] = ("classifier", "guide")
     heights = (48,)
     stride = 8
     tolerance = 1e-4  # without norms between them, layers amplify roundings: 7e-6 of the largest output in float32
@@ -70,6 +70,7 @@ class PPOCRRecogniser(Recogniser):
         self,
         *,
         dropout: Annotated[float, Range(0, below=1)] = 0.0,
+        guide: Annotated[int, Range(1)] | None = None,
         num_classes: Annotated[int, Range(2)] = CLASSES,
         pretrained: str | None = None,
     ) -> None:
@@ -84,16 +85,20 @@ class PPOCRRecogniser(Recogniser):
         self.mixing = Mixing(channels, 120, layers=2, heads=8, dropout=dropout)
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(120, num_classes)
+        self.guide = None if guide is None else Guide(channels, guide, num_classes=num_classes)
         if pretrained is not None:
             from pdl.hub import load_pretrained
 
             load_pretrained(self, pretrained)
 
-    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
-        """x [N, 48, W, 3] -> logits [N, W / 8, num_classes]."""
+    def columns(self, x: pdl.Tensor) -> pdl.Tensor:
+        """x [N, 48, W, 3] -> features [N, W / 8, channels]."""
         self.check(x)
-        y = pdl.avg_pool(self.blocks(self.stem(x)), (3, 2), stride=(3, 2))
-        return self.classifier(self.dropout(self.mixing(pdl.squeeze(y, axis=1))))  # type: ignore[no-any-return]
+        return pdl.squeeze(pdl.avg_pool(self.blocks(self.stem(x)), (3, 2), stride=(3, 2)), axis=1)
+
+    def logits(self, y: pdl.Tensor) -> pdl.Tensor:
+        """Features [N, T, channels] -> logits [N, T, num_classes]."""
+        return self.classifier(self.dropout(self.mixing(y)))  # type: ignore[no-any-return]
 
 
 TASK = "text_recognition"

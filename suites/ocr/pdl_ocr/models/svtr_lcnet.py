@@ -10,7 +10,8 @@ import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl.nn.blocks import ConvNorm, SqueezeExcite, chain, divisible, initialise
-from pdl_ocr.models.recogniser import Recogniser, columns
+from pdl_ocr.models.attention import Guide, Guided
+from pdl_ocr.models.recogniser import columns
 
 Width = Annotated[int, Range(1)]
 Stride = int | tuple[int, int]
@@ -58,16 +59,18 @@ class Mixing(nn.Module):
         return pdl.squeeze(chain(self.join, pdl.concat([row, back], axis=3)), axis=1)
 
 
-class SVTRLCNet(Recogniser):
+class SVTRLCNet(Guided):
     """Images of lines [N, 32 or 48, W, in_channels] -> logits [N, W / stride, num_classes].
 
     width      multiplies the channels of the convolutions (0.95 in PP-OCRv4)
     stride     columns of the image in a step: 8 as in PP-OCR, or 4, for words and narrow letters
     dim        of the attention, `layers` of it with `heads` heads
+    guide      the width of the decoder by which the convolutions learn beside CTC (`Guide`; 384 in PP-OCRv4); None:
+               none. It is for training alone: bundles do not hold it, and a net without takes the weights of one with
     pretrained  a run, a file or a name of the hub
     """
 
-    head: ClassVar[str] = "classifier"
+    head: ClassVar[tuple[str, ...]] = ("classifier", "guide")
     heights = (32, 48)
 
     def __init__(
@@ -79,6 +82,7 @@ class SVTRLCNet(Recogniser):
         layers: Width = 2,
         heads: Width = 4,
         dropout: Annotated[float, Range(0, below=1)] = 0.1,
+        guide: Width | None = None,
         in_channels: Width = 3,
         num_classes: Annotated[int, Range(2)] = 37,
         pretrained: str | None = None,
@@ -97,17 +101,22 @@ class SVTRLCNet(Recogniser):
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(dim, num_classes)
         initialise(self.features)
+        self.guide = None if guide is None else Guide(channels, guide, num_classes=num_classes, dropout=dropout)
         if pretrained is not None:
             from pdl.hub import load_pretrained
 
             load_pretrained(self, pretrained)
 
-    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
-        """x [N, H, W, C] -> logits [N, W / stride, num_classes]."""
+    def columns(self, x: pdl.Tensor) -> pdl.Tensor:
+        """x [N, H, W, C] -> features [N, W / stride, channels]."""
         self.check(x)
         y = columns(chain(self.features, x))
         if self.stride == 8:
             y = pdl.avg_pool(pdl.expand_dims(y, axis=1), (1, 2), stride=(1, 2)).squeeze(axis=1)
+        return y
+
+    def logits(self, y: pdl.Tensor) -> pdl.Tensor:
+        """Features [N, T, channels] -> logits [N, T, num_classes]."""
         return self.classifier(self.dropout(self.mixing(y)))  # type: ignore[no-any-return]
 
 

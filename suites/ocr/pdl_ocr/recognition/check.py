@@ -19,6 +19,7 @@ from pdl.errors import PdlError
 from pdl.train import Recipe
 from pdl_ocr.data.lines import TextLines
 from pdl_ocr.data.synthetic import SyntheticLines
+from pdl_ocr.models.recogniser import Recogniser
 from pdl_ocr.recognition.loader import ratios_of, texts_of
 from pdl_ocr.scripts import is_right_to_left, logical
 
@@ -39,7 +40,8 @@ def check_recipe(recipe: Recipe, task: TextRecognition, progress: Progress | Non
     try:
         task.skip = True  # what cannot be learned is listed, rather than ending it
         task.prepare(recipe, found)
-        task.stride = int(getattr(task.model(recipe), "stride", 0))
+        if isinstance(net := task.model(recipe), Recogniser):
+            task.take(net)
     except PdlError as error:
         return [*faults, Fault(None, None, str(error), "see above")]
     for split, data in found.items():
@@ -96,14 +98,13 @@ def _alike(task: TextRecognition, data: Dataset, split: str) -> list[Fault]:
 
 
 def _long(task: TextRecognition, recipe: Recipe, data: Dataset, split: str) -> Iterator[Fault]:
-    if not task.stride:
+    if task.net is None:
         return
     texts = texts_of(data)
     needed, steps = task.needed(texts), task.steps(data, recipe, training=split == "train")
     for index in np.flatnonzero(needed > steps).tolist():
         what = f"{texts[index]!r:.40} needs {needed[index]} steps, the image gives {steps[index]}"
-        advice = "make the images wider (ResizeHeight, PadTo), or take a net with a smaller stride"
-        yield Fault(data.path_of(index), index, what, advice)
+        yield Fault(data.path_of(index), index, what, task.net.too_long()[1])
 
 
 def _shapes(data: Dataset) -> Iterator[Fault]:

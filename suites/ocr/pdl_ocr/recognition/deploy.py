@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pdl.errors import listed
 from pdl.export.deployment import Deployment
-from pdl.nn import Module
 from pdl.report import Card
 from pdl.runtime.bidi import has_right_to_left
 from pdl.train.images import ImageDeployer
@@ -16,25 +15,27 @@ if TYPE_CHECKING:
 
 
 class RecognitionDeployer(ImageDeployer):
-    """Logits of the characters at each step of lines [N, H, W, C] of any width; softmax and greedy decoding follow."""
+    """Logits of the characters at each step of lines [N, H, W, C] of any width, or of the net's; softmax and greedy
+    decoding follow."""
 
     task: TextRecognition
 
     def deployment(self, model: Any, dataset: Any = None) -> Deployment:
-        ctc = {"step": "ctc", **({"visual": True} if has_right_to_left(self.task.characters) else {})}
+        visual = {"visual": True} if has_right_to_left(self.task.characters) else {}
+        model = model.deployed()
         return self.of_images(
             model,
             dataset,
             module=model,
             outputs=("logits",),
-            post={"logits": [{"step": "softmax"}, ctc]},
+            post={"logits": [{"step": "softmax"}, {"step": model.decoding.step, **visual}]},
             labels=list(self.task.characters),
             any_size="width" if model.width is None else False,
             tolerance=model.tolerance,
         )
 
-    def card(self, model: Module) -> Card:
-        characters = self.task.characters
+    def card(self, model: Any) -> Card:
+        model, characters = model.deployed(), self.task.characters
         return self.image_card(
             f"{type(model).__name__}, {len(characters)} characters",
             f"Reads a line of text ({self.size_of(model)}). Characters: {listed(list(characters), 100)}.",

@@ -17,7 +17,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.images import answer, first_images
-from pdl_ocr.models.recogniser import Recogniser
+from pdl_ocr.models.recogniser import DECODINGS, CtcDecoding, Decoding, Recogniser
 from pdl_ocr.recognition.baselines import baselines
 from pdl_ocr.recognition.check import check_recipe
 from pdl_ocr.recognition.deploy import RecognitionDeployer
@@ -32,8 +32,9 @@ MOST = 100_000  # characters
 
 
 class TextRecognition(Task):
-    """What a line of text says, by connectionist temporal classification (Graves et al., ICML 2006). Models are
-    `pdl_ocr.models.Recogniser`s: logits [N, T, characters + 1] of images [N, H, W, C], class 0 the blank.
+    """What a line of text says. Models are `pdl_ocr.models.Recogniser`s: logits [N, T, characters + 1] of images
+    [N, H, W, C]; they bring their loss and how logits become texts, by CTC (class 0 the blank) or until an end (class
+    0).
 
     characters  that can be read, in the order of their classes; by default those of the texts for training
     dictionary  a file with a character a line (a line of one space is the space), or the name of a script of
@@ -41,7 +42,7 @@ class TextRecognition(Task):
     space       whether the space is read, too, where `dictionary` does not list it
     lower       whether texts are lowered first, in training and in evaluation
     skip        leave out of training the lines that cannot be learned: those with characters that are not in the
-                dictionary, and those with more characters than the image has steps. Without it they are an error.
+                dictionary, and those with more characters than the net has steps for. Without it they are an error.
                 Evaluation keeps them, as mistakes
     mode        "rgb" or "gray": how `pdl predict` reads images; by default as the data set's
     mistakes    how many of the worst mistakes the report draws
@@ -76,7 +77,8 @@ class TextRecognition(Task):
             raise ConfigError(f"task.characters: {listed(twice, 10)} more than once; give each character once")
         self.lower, self.skip, self.mode, self.mistakes = lower, skip, mode, mistakes
         self._numbered: tuple[str, dict[str, int]] = ("", {})
-        self.stride = 0  # columns of an image in a step, once the model is known
+        self.net: Recogniser | None = None  # once it is known
+        self.decoding: Decoding = CtcDecoding()  # the net's
 
     # -- texts ---------------------------------------------------------------------------------------------------------
     def clean(self, text: str) -> str:
@@ -101,31 +103,21 @@ class TextRecognition(Task):
         return self._numbered[1]
 
     def decode(self, scores: np.ndarray) -> list[str]:
-        """The texts of scores [N, T, characters + 1]: the best class of each step, repeats and blanks dropped, in
-        logical order."""
-        return [logical("".join(self.characters[c - 1] for c in row)) for row in pdl.ctc_greedy_decode(scores)]
+        """The texts of scores [N, T, characters + 1] by the net's decoding, in logical order."""
+        return [logical("".join(self.characters[c - 1] for c in row)) for row in self.decoding.classes(scores)]
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
-        return Loss(self._loss(pdl.log_softmax(model(pdl.as_tensor(batch["image"]))), batch), len(batch["image"]))
+        parts = model.loss(pdl.as_tensor(batch["image"]), *_wanted(batch))  # type: ignore[attr-defined]
+        shown = {name: value.detach() for name, value in parts.items()} if len(parts) > 1 else {}
+        total: Any = sum(parts.values())
+        return Loss(total, len(batch["image"]), parts=shown)
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        logs = pdl.log_softmax(model(pdl.as_tensor(batch["image"])))
+        logits = model(pdl.as_tensor(batch["image"]))
         texts = [self.clean(text) for text in batch["text"]]
-        found = self.decode(logs.numpy())
-        return Loss(self._loss(logs, batch), len(texts), (found, texts, np.asarray(batch["index"])))
-
-    def _loss(self, logs: pdl.Tensor, batch: Any) -> pdl.Tensor:
-        n, steps = logs.shape[:2]
-        losses = pdl.ctc_loss(
-            logs,
-            pdl.as_tensor(batch["labels"]),
-            pdl.as_tensor(np.full(n, steps, np.int64)),
-            pdl.as_tensor(batch["lengths"]),
-            reduction="none",
-            zero_infinity=True,  # of evaluation: lines that no path gives are mistakes, but have no finite loss
-        )
-        return losses.mean()
+        read = (self.decode(logits.numpy()), texts, np.asarray(batch["index"]))
+        return Loss(self.decoding.loss(logits, *_wanted(batch)), len(texts), read)
 
     def metrics(self) -> dict[str, Metric]:
         return recognition_metrics()
@@ -164,24 +156,25 @@ class TextRecognition(Task):
     def model(self, recipe: Recipe) -> Module:
         """The recipe's, with what the net that it begins with knows of characters that both have."""
         made = super().model(recipe)
-        if recipe.model.get("pretrained") is not None:
+        if isinstance(made, Recogniser) and recipe.model.get("pretrained") is not None:
             keep_characters(made, recipe.model.get("pretrained"), self.characters)
         return made
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one line of each split through its transforms and the model, and compare its steps with the texts."""
         if isinstance(model, Deployed):
+            self.decoding = decoding_of(model)
             return
         if not isinstance(model, Recogniser):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_ocr.models.Recogniser, so it reads no lines")
-        self.stride = model.stride
+        self.take(model)
         for images, source in first_images(self, datasets, recipe):
             shape = answer(model, images, source, recipe).shape
             if shape[1:] != (model.steps(images.shape[2]), len(self.characters) + 1):
                 raise ConfigError(
                     f"model: {recipe.model.target} gives outputs of shape {shape} for images of {images.shape[1:]}, "
-                    f"expected [N, {model.steps(images.shape[2])}, {len(self.characters) + 1}]: a step for "
-                    f"{model.stride} columns, a class for each of {len(self.characters)} characters and the blank; "
+                    f"expected [N, {model.steps(images.shape[2])}, {len(self.characters) + 1}]: its steps for images "
+                    f"of that width, a class for each of {len(self.characters)} characters and {self.decoding.other}; "
                     "leave model.num_classes out"
                 )
         train = datasets.get("train")
@@ -190,30 +183,35 @@ class TextRecognition(Task):
         elif train is not None and not len(self._learnable(train, self._widths(train, recipe, training=True))):
             raise DataError(f"data.train: none of {len(train)} lines can be learned; see `pdl check`")
 
+    def take(self, net: Recogniser) -> None:
+        """Learn and decode as this net does."""
+        self.net, self.decoding = net, net.decoding
+
     def _all_fit(self, train: Dataset, recipe: Recipe) -> None:
+        assert self.net is not None
         texts = texts_of(train)
         short = np.flatnonzero(self.needed(texts) > self.steps(train, recipe, training=True))
         if len(short):
             index = int(short[0])
             where = train.path_of(index) or f"sample {index}"
+            why, advice = self.net.too_long()
             raise DataError(
-                f"data.train: {len(short)} of {len(texts)} lines have more characters than their images have steps "
-                f"(one for {self.stride} columns), so that CTC cannot write them: {texts[index]!r:.60} in {where}. "
-                "Make the images wider (ResizeHeight, PadTo), take a net with a smaller stride, or leave these lines "
-                "out (task.skip=true)"
+                f"data.train: {len(short)} of {len(texts)} lines {why}: {texts[index]!r:.60} in {where}. "
+                f"{advice[0].upper()}{advice[1:]}, or leave these lines out (task.skip=true)"
             )
 
     def needed(self, texts: Sequence[str]) -> np.ndarray:
-        """int64 [N]: the fewest steps that CTC writes each text in: its characters, and a blank between equal ones."""
-        found = []
-        for text in texts:
-            labels = self.encode(text)
-            found.append(len(labels) + int((labels[1:] == labels[:-1]).sum()))
-        return np.array(found, np.int64)
+        """int64 [N]: the fewest steps that the net writes each text in."""
+        return np.array([self.decoding.needed(self.encode(text)) for text in texts], np.int64)
 
     def steps(self, dataset: Dataset, recipe: Recipe, *, training: bool) -> np.ndarray:
         """int64 [N]: the steps of each line of a data set."""
-        return self._widths(dataset, recipe, training=training) // max(self.stride, 1)
+        return self._steps(self._widths(dataset, recipe, training=training))
+
+    def _steps(self, widths: np.ndarray) -> np.ndarray:
+        """int64 [N]: the steps of images of these widths; of an unknown net one for each column."""
+        steps: Any = (lambda width: width) if self.net is None else self.net.steps
+        return np.array([steps(int(width)) for width in widths], np.int64)
 
     def _widths(self, dataset: Dataset, recipe: Recipe, *, training: bool) -> np.ndarray:
         return Widths(recipe.data.transforms(training=training)).of(ratios_of(dataset))
@@ -231,7 +229,7 @@ class TextRecognition(Task):
         """int64 [n]: the lines that have a text, of known characters, for which there are steps enough."""
         texts = texts_of(dataset)
         known = np.array([bool(text) and all(c in self.numbers for c in self.seen(text)) for text in texts], bool)
-        return np.flatnonzero(known & (self.needed(texts) <= widths // max(self.stride, 1)))
+        return np.flatnonzero(known & (self.needed(texts) <= self._steps(widths)))
 
     def learned_config(self) -> dict[str, Any]:
         return {"characters": self.characters, "dictionary": None, "mode": self.mode}
@@ -259,6 +257,18 @@ class TextRecognition(Task):
 
     def deployer(self, recipe: Recipe) -> RecognitionDeployer:
         return RecognitionDeployer(self, recipe)
+
+
+def _wanted(batch: Any) -> tuple[pdl.Tensor, pdl.Tensor]:
+    return pdl.as_tensor(batch["labels"]), pdl.as_tensor(batch["lengths"])
+
+
+def decoding_of(model: Deployed) -> Decoding:
+    """That of the net which a bundle was made of, by the last step of its outputs."""
+    bundle = model.session.bundle
+    post = {} if bundle is None else bundle.pipeline["post"]
+    names = [step.get("step") for steps in post.values() for step in steps]
+    return next((DECODINGS[name] for name in names if name in DECODINGS), CtcDecoding())
 
 
 def from_dictionary(name: str) -> str:

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pdl.hub.pretrained import Report, arrays_of, report, skipped
-from pdl.nn import Module
-from pdl.nn.stages import head_of
 from pdl.runtime.bundle import read
+from pdl_ocr.models.recogniser import DECODINGS, Recogniser
 
 
-def keep_characters(model: Module, source: str, characters: str) -> None:
-    """Give the classes of a net's last layer the weights that `source` (a run, a bundle or a name of the hub) has for
-    the same characters, and for the blank; others keep their random ones. Nothing happens where no dictionary is known
-    of the source, or it is the same."""
+def keep_characters(model: Recogniser, source: str, characters: str) -> None:
+    """Give the classes of a net (`Recogniser.lettered`) the weights that `source` (a run, a bundle or a name of the
+    hub) has for the same characters, and for class 0; others keep their random ones. Nothing happens where no
+    dictionary is known of the source, or it is the same."""
     if skipped():
         return
     theirs = characters_of(source)
     if not theirs or theirs == characters:
         return
-    (head,) = head_of(model)
-    layer: Any = dict(model.named_modules())[head]
     given = arrays_of(model, source)
-    weight, bias = given.get(f"{head}.weight"), given.get(f"{head}.bias")
-    if weight is None or bias is None or weight.shape != (layer.weight.shape[0], len(theirs) + 1):
-        return
     numbers = {character: number for number, character in enumerate(theirs, 1)}
     known = [(ours, numbers[c]) for ours, c in enumerate(characters, 1) if c in numbers]
     ours, found = np.array([(0, 0), *known]).T
-    made = {name: value.data.copy() for name, value in layer.state_dict().items()}
-    made["weight"][:, ours], made["bias"][ours] = np.asarray(weight)[:, found], np.asarray(bias)[found]
-    layer.load_state_dict(made)
-    how = f"the weights of {len(known)} of {len(characters)} characters and of the blank are kept"
-    report(Report(str(source), type(model).__name__, 0, {head: how}))
+    made = {name: model.state_dict()[name].data.copy() for name in model.lettered}
+    for name, axis in model.lettered.items():
+        kept = given.get(name)
+        if kept is None or kept.shape != _with(made[name].shape, axis, len(theirs) + 1):
+            return
+        np.moveaxis(made[name], axis, 0)[ours] = np.moveaxis(np.asarray(kept), axis, 0)[found]
+    model.load_state_dict(made, strict=False)
+    layers = dict.fromkeys(name.rpartition(".")[0] for name in made)
+    how = f"the weights of {len(known)} of {len(characters)} characters and of {model.decoding.other} are kept"
+    report(Report(str(source), type(model).__name__, 0, dict.fromkeys(layers, how)))
+
+
+def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 def characters_of(source: str) -> str:
@@ -48,6 +50,6 @@ def characters_of(source: str) -> str:
     if file.suffix != ".pdl" or not file.is_file():
         return ""
     bundle = read(file)
-    steps = [step for each in bundle.pipeline["post"].values() for step in each if step.get("step") == "ctc"]
+    steps = [step for each in bundle.pipeline["post"].values() for step in each if step.get("step") in DECODINGS]
     labels = "".join(bundle.labels)
     return labels + str(steps[0].get("more", "")) if steps and len(labels) == len(bundle.labels) else ""
