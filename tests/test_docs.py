@@ -18,7 +18,7 @@ import pytest
 
 from pdl.cli import main
 from pdl_ocr.data.standin import write_list as write_words
-from pdl_ocr.data.standin import write_pages
+from pdl_ocr.data.standin import write_pages, write_receipts
 from tests.cv.models import published
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for split in ("train", "val", "test"):
         write_words(place / "words", split)
         write_pages(place / "pages", split)
+    write_receipts(place, "train").rename(place / "receipts")
     return place
 
 

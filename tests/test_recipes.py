@@ -57,6 +57,7 @@ QUICK = {
     "pdl_quantum.VQSD": ("quantum/vqsd",),
     "pdl_rec.ClickThrough": ("rec/adult_mmoe", "rec/synthetic_deepfm"),
     "pdl_rec.Matching": ("rec/ml100k_bpr",),
+    "pdl_ocr.InformationExtraction": ("ocr/sroie_fields",),
     "pdl_ocr.TextDetection": ("ocr/sroie_pages",),
     "pdl_ocr.TextRecognition": ("ocr/icdar2015_words",),
     "pdl_rec.NextItem": ("rec/ml100k_gru4rec", "rec/ml100k_sasrec"),
@@ -212,6 +213,7 @@ GIVEN = {
     "nlp/ted_punctuation",
     "nlp/ud_ewt_bilstm",
     "ocr/icdar2015_words",
+    "ocr/sroie_fields",
     "ocr/sroie_pages",
 }
 #: lists and files of the reader's own: images, texts, lines, pages, fonts
@@ -223,15 +225,17 @@ LISTED = {
     "nlp/tagging_file",
     "nlp/text_classification",
     "nlp/word_vectors",
+    "ocr/line_direction",
+    "ocr/page_fields",
     "ocr/parseq_words",
     "ocr/ppocr_lines",
     "ocr/ppocr_pages",
+    "ocr/synthetic_pages",
     "ocr/synthetic_words",
     "ocr/text_lines",
     "ocr/text_pages",
 }
 
-    "ocr/synthetic_pages",
 
 @pytest.mark.parametrize("name", sorted(GIVEN))
 def test_a_recipe_says_where_its_data_comes_from(name: str) -> None:

@@ -130,7 +130,13 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
             "constants": REPLIES,
         },
     ],
-    "pdl-ocr": [{"pre": IMAGE, "post": [{"step": "db_boxes"}]}],
+    "pdl-ocr": [
+        {"pre": IMAGE, "post": [{"step": "db_boxes"}]},
+        {
+            "pre": [{"step": "page_lines", "gives": "boxes", "vocabulary": "words"}],
+            "post": [{"step": "field_values", "names": ["total"], "longest": [9]}],
+        },
+    ],
     "pdl-quantum": [
         {"pre": [{"step": "pauli_word", "part": "word", "num_qubits": 2}]},
         {"pre": [{"step": "bit_string", "part": "bits", "num_qubits": 2}], "post": [{"step": "bit_strings"}]},

@@ -5,6 +5,7 @@
     python tools/measure_ocr.py angle ocr/ppocr_v4_cls icdar2015_words.zip --list test.txt
     python tools/measure_ocr.py angle ocr/ppocr_v4_cls sroie_dev200.zip
     python tools/measure_ocr.py pages ocr/ppocr_v4 sroie_dev200.zip
+    python tools/measure_ocr.py pages ocr/ppocr_v4 sroie_dev200.zip --turned 90
 
 A model is a name of the hub or the path of a bundle. Data are archives as they are commonly handed on: words with a
 list "file TAB text"; receipts (SROIE, ICDAR 2019) with img/NNN.jpg and box/NNN.txt, a line
@@ -145,6 +146,7 @@ def measure_pages(predict: Predict, args: argparse.Namespace) -> Numbers:
     matched = expected = given = pages = 0
     shares = []
     for picture, truth in receipts(args.data, args.most):
+        picture, truth = turned(picture, truth, args.turned)
         ours = predict([picture])[0]["lines"]
         polygons = [np.array(each["polygon"], np.float32) for each in ours]
         for i, j in matches(polygons, [corners for corners, _ in truth], args.overlap):
@@ -154,6 +156,18 @@ def measure_pages(predict: Predict, args: argparse.Namespace) -> Numbers:
         expected, given, pages = expected + len(truth), given + len(ours), pages + 1
     scores = _scores(matched, given, expected)
     return {"pages": pages, "lines": expected, "read": given, **scores, "characters": float(np.mean(shares))}
+
+
+def turned(
+    picture: np.ndarray, truth: list[tuple[np.ndarray, str]], degrees: float
+) -> tuple[np.ndarray, list[tuple[np.ndarray, str]]]:
+    """A page turned clockwise, with its lines."""
+    from pdl_ocr.rectify import Rectified
+
+    page = Rectified.of(picture.shape[:2], None, -np.radians(degrees))
+    if page is None:
+        return picture, truth
+    return page.image(picture), [(page.forth(corners).astype(np.float32), text) for corners, text in truth]
 
 
 def distance(a: str, b: str) -> int:
@@ -199,6 +213,7 @@ def main() -> int:
     parser.add_argument("--list", help="the list of words in the archive, such as test.txt")
     parser.add_argument("--most", type=int, help="only the first so many pictures")
     parser.add_argument("--overlap", type=float, default=0.5, help="from which polygons match")
+    parser.add_argument("--turned", type=float, default=0, help="degrees by which pages are turned clockwise")
     parser.add_argument("--threads", type=int)
     args = parser.parse_args()
     found = MEASURES[args.measure](predictor(args.model, args.threads), args)

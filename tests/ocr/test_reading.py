@@ -12,6 +12,7 @@ import pytest
 
 from pdl.errors import UsageError
 from pdl.runtime.pipeline import Answer
+from pdl.runtime.steps.labels import Top
 from tests.ocr.synthetic import bars, session
 
 
@@ -81,6 +82,66 @@ class Says:
         return [Answer(self.say(image)) for image in images]
 
 
+def two_columns() -> np.ndarray:
+    """A page whose lines stand in an order that only an upright page has."""
+    x = page()
+    for i, (text, left, top) in enumerate((("abcab", 30, 100), ("ca", 560, 104), ("bbc", 60, 260), ("ac", 560, 262))):
+        put(x, bars(text, 32 + i, 34), left, top)
+    return x
+
+
+def corners(answer: dict) -> np.ndarray:
+    return np.array([line["polygon"] for line in answer["lines"]])
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_page_on_its_side_is_read_like_the_upright_one(reader, turns: int) -> None:
+    from pdl_ocr.rectify import Rectified
+
+    x = two_columns()
+    upright, turned_page = reader(x), reader(np.rot90(x, turns))
+    assert texts(upright) == ["abcab", "ca", "bbc", "ac"]
+    assert "rectified" not in upright
+    assert texts(turned_page) == texts(upright)
+    assert [line["row"] for line in turned_page["lines"]] == [0, 0, 1, 1]
+    move = Rectified.of(x.shape[:2], None, turns * np.pi / 2)
+    assert move is not None
+    assert np.abs(corners(turned_page) - move.forth(corners(upright))).max() < 4
+    assert (turned_page["rectified"]["width"], turned_page["rectified"]["height"]) == (800, 600)
+    json.dumps(turned_page)
+    reader.rectify = False
+    assert texts(reader(np.rot90(x, turns))) != texts(upright)
+
+
+def test_a_photographed_page_is_made_flat(reader) -> None:
+    x = two_columns()
+    lies = np.float32([[250, 80], [760, 170], [690, 620], [90, 500]])
+    move = cv2.getPerspectiveTransform(np.float32([[0, 0], [800, 0], [800, 600], [0, 600]]), lies)
+    photo = cv2.warpPerspective(x, move, (850, 700), flags=cv2.INTER_AREA, borderValue=(60, 70, 210))
+    answer = reader(photo)
+    assert texts(answer) == ["abcab", "ca", "bbc", "ac"]
+    truth = cv2.perspectiveTransform(corners(reader(x)).reshape(1, -1, 2), move.astype(float)).reshape(-1, 4, 2)
+    assert np.abs(corners(answer) - truth).max() < 8
+    made = answer["rectified"]
+    assert made["width"] / made["height"] == pytest.approx(800 / 600, rel=0.05)
+    assert (answer["width"], answer["height"]) == (850, 700)
+
+
+def test_a_page_is_not_turned_where_it_reads_worse_so(reader) -> None:
+    x, upright = two_columns(), texts(reader(two_columns()))
+    straight = reader.read
+    reader.turn = Says(lambda part: {"label": "180", "score": 0.99})
+
+    def reads(part: np.ndarray) -> dict:
+        upper, lower = np.array_split(part[:, :, 1], 2)
+        return {**straight(part), "score": 0.95 if upper.mean() > lower.mean() else 0.4}
+
+    reader.read = Says(reads)
+    answer = reader(x)
+    assert texts(answer) == upright
+    assert "rectified" not in answer
+
+
 def test_a_line_that_is_turned_wrongly_is_read_as_it_was(reader) -> None:
     reader.turn = Says(lambda x: {"label": "180", "score": 0.99})
     straight = reader.read
@@ -109,11 +170,38 @@ def test_pictures_in_a_batch_and_empty_ones(reader) -> None:
     assert reader(x) == {"lines": [], "width": 800, "height": 600}
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_fields_are_found_in_the_lines(reader, turns: int) -> None:
+    """Shown as they lie on the upright page, in the order of the answer."""
+    seen = []
+
+    def say(item: dict) -> dict:
+        seen.append(item["lines"])
+        return {"fields": {"total": {"text": item["lines"][1]["text"], "score": 0.9, "lines": [1]}}}
+
+    reader.extract = Says(say)
+    x = two_columns()
+    answer = reader(np.ascontiguousarray(np.rot90(x, turns)))
+    assert answer["fields"]["total"]["text"] == answer["lines"][1]["text"] == "ca"
+    (given,) = seen
+    assert np.abs(np.array([line["polygon"] for line in given]) - corners(reader(x))).max() < 5
+    assert reader.pipeline.rows(Answer(answer, ("lines",))) == [{"field": "total", "text": "ca", "score": 0.9}]
+    assert reader(page())["fields"] == {}
+
+
 def test_wrong_arguments(suite: None) -> None:
     from pdl_ocr import Reader
 
     with pytest.raises(UsageError, match=r"score=2 and sure=0.9 must be from 0 to 1"):
         Reader(session("det"), session("rec"), score=2)
+    with pytest.raises(UsageError, match="rectify='no' must be true or false"):
+        Reader(session("det"), session("rec"), rectify="no")
+    with pytest.raises(UsageError, match=r"extract does not answer as it should: .* no step 'field_values'"):
+        Reader(session("det"), session("rec"), extract=session("rec"))
+    other = Says(lambda x: {"label": "upside down", "score": 0.99})
+    other.answering = lambda step: Top(2)
+    with pytest.raises(UsageError, match=r"turn does not .* its classes are none, expected 0 and 180"):
+        Reader(session("det"), session("rec"), other)
 
 
 def test_a_quadrilateral_becomes_a_rectangle(suite: None) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pdl_ocr.tables import rules, tables
+from tests.ocr.documents.answers import turned
 
 ROWS = [["item", "count", "price"], ["a long name of it", "2", "12.50"], ["b", "", "3.00"], ["c", "14", "0.75"]]
 LEFT, TOP, HIGH = 60, 80, 40
@@ -52,6 +53,11 @@ def test_a_ruled_table(shade: int) -> None:
     assert [round(x) for x in found.across] == pytest.approx(EDGES, abs=2)
     title = line("A title above", 60, 20)
     assert tables(answer(title, *cells(ROWS)), image) == [ROWS]
+
+
+def test_a_ruled_table_of_a_turned_page() -> None:
+    image = np.rot90(paper(len(ROWS)), -1)
+    assert tables(turned(answer(*cells(ROWS)), 90), image) == [ROWS]
 
 
 def test_a_cell_of_two_lines_and_one_that_spans_columns() -> None:

@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_ocr.OldName": "pdl_ocr.NewName"}; recipes with the old ones keep working."""
 
-INIT = {task: f"pdl_ocr.{task}.init:write_recipe" for task in ("detection", "recognition")}
+INIT = {task: f"pdl_ocr.{task}.init:write_recipe" for task in ("detection", "extraction", "recognition")}
 """What `pdl init ocr.<task>` calls."""
 
 __getattr__, __dir__ = names_of("pdl_ocr.api")

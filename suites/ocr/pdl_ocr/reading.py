@@ -1,4 +1,4 @@
-"""`Reader`: the text on a page by three models, which find lines, tell upright from turned ones, and read."""
+"""`Reader`: the text on a page by models that find lines, tell upright from turned ones, read, and find fields."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import UsageError
+from pdl.errors import UsageError, listed
 from pdl.runtime.images import opencv
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Predictor, answers, pipeline_of
 from pdl.runtime.steps.labels import Ctc, Top, UntilEnd
 from pdl_ocr.layout import UPRIGHT, places
+from pdl_ocr.rectify import Rectified, begun, laid
 from pdl_ocr.steps.boxes import DbBoxes
+from pdl_ocr.steps.fields import FieldValues
 from pdl_ocr.steps.lines import Lines, PageInput
+
+ASKED = 5  # lines that are read both ways before a page is turned upside down
+WORSE = 0.01  # by which their mean score may then be less
 
 
 class Reader:
@@ -23,12 +28,20 @@ class Reader:
     order with columns; polygons as `db_boxes` tells them, the rest as `pdl_ocr.layout.Place` and in pixels. A
     `pdl.runtime.predict.Predictor`.
 
+    A page that was rectified has "rectified", too: {"homography" [3][3], "width", "height"}, which takes pixels of the
+    image to those of the page as it was read. Polygons are in pixels of the image all the same, clockwise from the
+    corner where the upper left one of the line is on the page.
+
     detect   finds lines: answers {"boxes": [{"polygon", "score"}]}
     read     reads the image of a line: answers {"text", "score"}
     turn     tells lines upside down: answers {"label": "0" or "180", "score"}; None where all lines are upright
+    extract  finds fields in the lines: answers {"fields": {name: {"text", "score", "lines"}}}, and so does the reader
     score    lines read with less are left out
     sure     a line is turned where `turn` says 180 with more than this; one that is read with less then is read as it
              was, too
+    rectify  read a page from straight above and upright (`pdl_ocr.rectify`): a sheet of paper in a photograph is made
+             flat, lines that lean are made straight, a page that lies on its side or on its head (which `turn` tells)
+             is turned. Lines are found again then; other pages are read as they are
     """
 
     def __init__(
@@ -36,19 +49,30 @@ class Reader:
         detect: Predictor,
         read: Predictor,
         turn: Predictor | None = None,
+        extract: Predictor | None = None,
         *,
         score: float = 0.5,
         sure: float = 0.9,
+        rectify: bool = True,
     ) -> None:
         if not 0 <= score <= 1 or not 0 <= sure <= 1:
             raise UsageError(f"score={score} and sure={sure} must be from 0 to 1")
+        if not isinstance(rectify, bool):
+            raise UsageError(f"rectify={rectify!r} must be true or false")
         for name, part, steps in (
-            ("detect", detect, (DbBoxes,)), ("read", read, (Ctc, UntilEnd)), ("turn", turn, (Top,))
-        ):  # fmt: skip
+            ("detect", detect, (DbBoxes,)),
+            ("read", read, (Ctc, UntilEnd)),
+            ("turn", turn, (Top,)),
+            ("extract", extract, (FieldValues,)),
+        ):
             if part is not None and all(pipeline_of(part).answering(step) is None for step in steps):
                 names = " or ".join(repr(step.name) for step in steps)
                 raise UsageError(f"Reader: {name} does not answer as it should: its pipeline has no step {names}")
+        if turn is not None and not {"0", "180"} <= set(_classes(turn)):
+            have = listed(_classes(turn), 5) or "none"
+            raise UsageError(f"Reader: turn does not answer as it should: its classes are {have}, expected 0 and 180")
         self.detect, self.read, self.turn, self.score, self.sure = detect, read, turn, score, sure
+        self.extract, self.rectify = extract, rectify
         self.pipeline = Pipeline({"image": [PageInput("rgb")]}, {"lines": [Lines()]})
 
     def __call__(self, item: Any) -> dict[str, Any]:
@@ -60,38 +84,98 @@ class Reader:
         return [answer.plain() for answer in self.pipeline.answers(items, self.run)]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Any]:
-        """The lines of each of several images uint8 [N, H, W, 3]."""
+        """What `Lines` takes, of each of several images uint8 [N, H, W, 3]."""
         return {"lines": [self._page(image) for image in inputs["image"]]}
 
-    def _page(self, image: Array) -> list[dict[str, Any]]:
-        boxes = answers(self.detect, [image])[0]["boxes"]
-        found = self.lines([straightened(image, box["polygon"]) for box in boxes])
-        lines = [{**line, "polygon": box["polygon"]} for line, box in zip(found, boxes, strict=True)]
-        kept = [line for line in lines if line["text"] and line["score"] >= self.score]
-        order = places([line["polygon"] for line in kept])
-        return [{**kept[at.line], "block": at.block, "paragraph": at.paragraph, "row": at.row} for at in order]
+    def _page(self, image: Array) -> dict[str, Any]:
+        corners = self._corners(image)
+        page, over = self._rectified(image, corners) if self.rectify and len(corners) else (None, None)
+        if page is not None:
+            corners = self._corners(page.image(image))
+        there = corners if page is None else page.back(corners)  # lines are cut out of the image itself: sharper
+        found = self.lines([straightened(image, each) for each in there], over)
+        kept = [i for i, line in enumerate(found) if line["text"] and line["score"] >= self.score]
+        lines = []
+        for at in places([corners[i] for i in kept]):
+            i = kept[at.line]
+            polygon = [[round(float(x), 1), round(float(y), 1)] for x, y in there[i]]
+            lines.append({**found[i], "polygon": polygon, "block": at.block, "paragraph": at.paragraph, "row": at.row})
+        fields = {} if self.extract is None else {"fields": self._fields(lines, page)}
+        return {"lines": lines, **fields, **({} if page is None else {"rectified": page.facts})}
 
-    def lines(self, images: Sequence[Array]) -> list[dict[str, Any]]:
+    def _fields(self, lines: Sequence[Mapping[str, Any]], page: Rectified | None) -> Any:
+        """What the lines say of the fields; they are shown as they lie on the page."""
+        if self.extract is None or not lines:
+            return {}
+        corners = np.array([line["polygon"] for line in lines])
+        flat = corners if page is None else page.forth(corners)
+        given = [{"text": line["text"], "polygon": each} for line, each in zip(lines, flat, strict=True)]
+        return answers(self.extract, [{"lines": given}])[0]["fields"]
+
+    def _corners(self, image: Array) -> Array:
+        """The corners float64 [N, 4, 2] of the lines on an image."""
+        boxes = answers(self.detect, [image])[0]["boxes"]
+        return np.array([box["polygon"] for box in boxes], np.float64).reshape(-1, 4, 2)
+
+    def _rectified(self, image: Array, corners: Array) -> tuple[Rectified | None, set[int] | None]:
+        """How the page with these lines lies on its image; None where that is the page as it is, and then which lines
+        are upside down: `turn` has been asked already."""
+        size, (paper, angle) = image.shape[:2], laid(image, corners)
+        page = Rectified.of(size, paper, angle)
+        if page is not None:
+            corners = begun(corners, page.forth(corners), 0.0)
+        parts = [straightened(image, each) for each in corners]
+        sides = self._sides(parts)
+        over = {i for i, side in enumerate(sides) if side > self.sure}
+        if self._is_over(parts, sides, over):
+            return Rectified.of(size, paper, angle + np.pi), None
+        return page, over if page is None else None
+
+    def _is_over(self, parts: Sequence[Array], sides: Sequence[float], over: set[int]) -> bool:
+        """Whether a page with these lines is upside down: most lines that `turn` is sure of are, and the longest of
+        them read no worse when they are turned."""
+        if len(over) <= sum(side < -self.sure for side in sides):
+            return False
+        longest = sorted(over, key=lambda i: -parts[i].shape[1] / parts[i].shape[0])[:ASKED]
+        read = answers(self.read, [x for i in longest for x in (parts[i], _turned(parts[i]))])
+        better = [there["score"] - here["score"] for here, there in zip(read[::2], read[1::2], strict=True)]
+        return bool(np.mean(better) > -WORSE)
+
+    def lines(self, images: Sequence[Array], over: set[int] | None = None) -> list[dict[str, Any]]:
         """{"text", "score"} of images of single lines, turned upright first. Whether a line is upside down is told of a
         small image of it, now and then wrongly: one that was turned and reads badly is read as it was, too, and the
-        better text is taken."""
+        better text is taken.
+
+        over   the numbers of those that are upside down, where that is known
+        """
         if not images:
             return []
-        over = self._upside_down(images)
-        turned = [np.ascontiguousarray(x[::-1, ::-1]) if i in over else x for i, x in enumerate(images)]
-        found = answers(self.read, turned)
+        if over is None:
+            over = {i for i, side in enumerate(self._sides(images)) if side > self.sure}
+        found = answers(self.read, [_turned(x) if i in over else x for i, x in enumerate(images)])
         doubtful = [i for i in sorted(over) if found[i]["score"] < self.sure]
         for i, other in zip(doubtful, answers(self.read, [images[i] for i in doubtful]), strict=True):
             found[i] = max(found[i], other, key=lambda each: float(each["score"]))
         return found
 
-    def _upside_down(self, images: Sequence[Array]) -> set[int]:
-        """The numbers of the lines that `turn` says are upside down."""
+    def _sides(self, images: Sequence[Array]) -> list[float]:
+        """How sure `turn` is of each line: the score of 180, or less than 0 that of 0."""
         found = [] if self.turn is None else answers(self.turn, images)
-        return {i for i, each in enumerate(found) if each["label"] == "180" and each["score"] > self.sure}
+        return [each["score"] * (1 if each["label"] == "180" else -1) for each in found]
 
 
-def straightened(image: Array, polygon: Sequence[Sequence[float]]) -> Array:
+def _classes(part: Predictor) -> Sequence[str]:
+    """The names of the classes that a part answers with."""
+    step = pipeline_of(part).answering(Top)
+    return () if step is None else step.labels
+
+
+def _turned(image: Array) -> Array:
+    """An image turned by 180 degrees."""
+    return np.ascontiguousarray(image[::-1, ::-1])
+
+
+def straightened(image: Array, polygon: Sequence[Sequence[float]] | Array) -> Array:
     """The part of `image` in a quadrilateral (clockwise from its upper left corner), as a rectangle with the lengths of
     its longer sides; one that is `UPRIGHT` times as high as wide is turned by 90 degrees to the left."""
     cv2 = opencv("Reader: lines are straightened")

@@ -10,7 +10,8 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.runtime.images import opencv
-from pdl_ocr.documents.page import Line, bounds, grouped, lines_of
+from pdl_ocr.documents.page import Line, as_read, bounds, grouped, lines_of
+from pdl_ocr.rectify import Rectified
 
 Table: TypeAlias = list[list[str]]
 
@@ -38,6 +39,9 @@ def tables(answer: Mapping[str, Any], image: Array | None = None) -> list[Table]
 
     A cell that spans several stands in the first one. What is not in a table is left out.
     """
+    if image is not None and "rectified" in answer:
+        image = Rectified.read(answer["rectified"]).image(image)
+    answer = as_read(answer)
     lines = [line for block in grouped(answer) for line in lines_of(block)]
     if not lines:
         return []

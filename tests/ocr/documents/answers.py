@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pdl_ocr.rectify import Rectified
+
 
 def line(text: str, left: float, top: float, width: float, height: float = 30, degrees: float = 0) -> dict[str, Any]:
     """A line, turned clockwise about the upper left corner of its first letter; its own first corner is the upper left
@@ -19,6 +21,16 @@ def line(text: str, left: float, top: float, width: float, height: float = 30, d
 
 def page(*lines: dict[str, Any], width: int = 800, height: int = 1000) -> dict[str, Any]:
     return {"lines": list(lines), "width": width, "height": height}
+
+
+def turned(answer: dict[str, Any], degrees: int) -> dict[str, Any]:
+    """The answer for the image of a page that lies turned clockwise by quarter turns, as `Reader` reads it."""
+    lies = Rectified.of((answer["height"], answer["width"]), None, np.radians(-degrees))
+    assert lies is not None
+    back = Rectified.of((lies.height, lies.width), None, np.radians(degrees))
+    assert back is not None
+    lines = [{**each, "polygon": lies.forth(each["polygon"]).round(1).tolist()} for each in answer["lines"]]
+    return {"lines": lines, "width": lies.width, "height": lies.height, "rectified": back.facts}
 
 
 HOSTILE = page(

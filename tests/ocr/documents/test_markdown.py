@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pdl_ocr.documents.markdown import escaped, joined, to_markdown, to_text
-from tests.ocr.documents.answers import ARTICLE, page
+from tests.ocr.documents.answers import ARTICLE, page, turned
 
 
 def test_text_keeps_rows_and_cells() -> None:
@@ -18,6 +18,12 @@ def test_text_keeps_rows_and_cells() -> None:
 def test_markdown_has_headings_paragraphs_and_lines() -> None:
     part = "ple of a row running text that fills it exam"
     assert to_markdown(ARTICLE) == f"# A heading\n\n{part}{part}the end.\n\nTotal 12.50  \nCash 20.00\n"
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_turned_page_says_the_same(degrees: int) -> None:
+    assert to_text(turned(ARTICLE, degrees)) == to_text(ARTICLE)
+    assert to_markdown(turned(ARTICLE, degrees)) == to_markdown(ARTICLE)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from pdl_ocr.documents.page import bounds, words
 from pdl_ocr.documents.pdf import PdfWriter
-from tests.ocr.documents.answers import ARTICLE, HOSTILE, line, page
+from tests.ocr.documents.answers import ARTICLE, HOSTILE, line, page, turned
 
 pdfium = pytest.importorskip("pypdfium2")
 DPI = 200
@@ -34,11 +34,12 @@ def pdf(*pages: dict[str, Any], title: str = "") -> bytes:
     return file.getvalue()
 
 
-def found(data: bytes, number: int = 0) -> dict[str, list[tuple[float, ...]]]:
-    """The words that a page holds, with the boxes of their letters together, in pixels."""
+def found(data: bytes, number: int = 0, height: float | None = None) -> dict[str, list[tuple[float, ...]]]:
+    """The words that a page holds, with the boxes of their letters together, in pixels of its image; `height` of that,
+    where it is shown turned."""
     document = pdfium.PdfDocument(data)
     sheet = document[number]
-    text, height = sheet.get_textpage(), sheet.get_height()
+    text, height = sheet.get_textpage(), sheet.get_height() if height is None else height * 72 / DPI
     made: dict[str, list[tuple[float, ...]]] = {}
     begin, content = 0, text.get_text_range()
     for word in content.split():
@@ -83,6 +84,19 @@ def test_slanted_and_downward_words() -> None:
     held = found(pdf(page(slanted, down)))
     assert overlap(bounds([down["polygon"]]), held["down"][0]) > 0.9
     assert overlap(bounds([slanted["polygon"]]), held["slanted"][0]) > 0.8
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_turned_page_is_shown_upright_and_has_its_words_in_place(degrees: int) -> None:
+    answer = turned(PLAIN, degrees)
+    data = pdf(answer)
+    sheet = pdfium.PdfDocument(data)[0]
+    assert sheet.get_rotation() == (360 - degrees) % 360
+    assert sheet.get_size() == (288, 360)
+    assert sheet.get_textpage().get_text_range().split() == [w.text for row in PLAIN["lines"] for w in words(row)]
+    held = found(data, height=answer["height"])
+    for word in (word for row in answer["lines"] for word in words(row)):
+        assert max(overlap(bounds([word.corners]), box) for box in held[word.text]) > 0.9
 
 
 def test_more_characters_than_a_font_has() -> None:

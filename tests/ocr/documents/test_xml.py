@@ -11,7 +11,7 @@ import pytest
 from pdl_ocr.documents import to_alto, to_hocr
 from pdl_ocr.documents.alto import SPACE
 from pdl_ocr.documents.page import words
-from tests.ocr.documents.answers import ARTICLE, HOSTILE, line, page
+from tests.ocr.documents.answers import ARTICLE, HOSTILE, line, page, turned
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 ALTO = f"{{{SPACE}}}"
@@ -57,6 +57,19 @@ def test_hocr_of_slanted_and_downward_lines() -> None:
     assert slope == pytest.approx(-0.0875, abs=0.001)
     assert -9 < offset < 0
     assert rows["down"]["textangle"] == ["270"]
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_turned_pages_say_by_how_much(degrees: int) -> None:
+    answer = turned(ARTICLE, degrees)
+    rows = of_class(ElementTree.fromstring(to_hocr([answer])), "ocr_line")
+    assert {properties(row)["textangle"][0] for row in rows} == {str(360 - degrees)}
+    tree = ElementTree.fromstring(to_alto([answer]))
+    assert {each.get("ROTATION") for each in tree.iter(f"{ALTO}TextBlock")} == {str(360 - degrees)}
+    (first, *_), (page_element,) = tree.iter(f"{ALTO}String"), tree.iter(f"{ALTO}Page")
+    assert (page_element.get("WIDTH"), page_element.get("HEIGHT")) == (str(answer["width"]), str(answer["height"]))
+    upper, left = float(first.get("VPOS")), float(first.get("HPOS"))
+    assert {90: left > 800, 180: upper > 800, 270: upper > 500}[degrees]  # the heading is at the upper end of the page
 
 
 def test_alto_holds_words_with_places() -> None:

@@ -19,6 +19,7 @@ from pdl_ocr.documents.page import (
     corners_of,
     grouped,
     lines_of,
+    rotation,
     words,
 )  # fmt: skip
 
@@ -56,7 +57,9 @@ def page(answer: Mapping[str, Any], number: int) -> str:
     for block in grouped(answer):
         outer = add(space, "ComposedBlock", "block", around(lines_of(block)))
         for paragraph in block:
-            inner = add(outer, "TextBlock", "paragraph", around(lines_of([paragraph])))
+            turned = rotation(corners_of(paragraph[0][0]))
+            more = {"ROTATION": str(turned)} if turned else {}
+            inner = add(outer, "TextBlock", "paragraph", around(lines_of([paragraph])), **more)
             for line in (line for row in paragraph for line in row):
                 found = words(line)
                 if not found:  # a TextLine has a String at least

@@ -8,8 +8,6 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import escape
 
-import numpy as np
-
 from pdl_ocr import __version__
 from pdl_ocr.documents.page import (
     Bounds,
@@ -21,8 +19,8 @@ from pdl_ocr.documents.page import (
     corners_of,
     grouped,
     height_of,
-    is_upright,
     lines_of,
+    rotation,
     words,
 )  # fmt: skip
 
@@ -82,8 +80,9 @@ def _line(line: Line) -> str:
     """The properties of a line. Its baseline is y = slope x + offset from the lower left corner of its box."""
     left, top, right, bottom = around([line])
     title = f"{_bbox((left, top, right, bottom))}; x_size {height_of(line):.1f}"
-    if not is_upright(np.asarray(line["polygon"], np.float64)):
-        return f"{title}; textangle 270"  # counterclockwise: it runs downwards
-    (x0, y0), (x1, y1) = baseline(corners_of(line))
+    corners = corners_of(line)
+    if turned := rotation(corners):
+        return f"{title}; textangle {turned}"
+    (x0, y0), (x1, y1) = baseline(corners)
     slope = (y1 - y0) / (x1 - x0) if x1 != x0 else 0.0
     return f"{title}; baseline {slope:.4f} {y0 + slope * (left - x0) - bottom:.1f}"

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from pdl_ocr.documents.page import Block, Paragraph, Row, around, grouped, height_of, lines_of
+from pdl_ocr.documents.page import Block, Paragraph, Row, around, as_read, grouped, height_of, lines_of
 
 HEADINGS = ((1.7, "# "), (1.3, "## "))
 """Marks of headings by the height of their letters, as a part of the page's median."""
@@ -24,7 +24,7 @@ _BULLET = re.compile(r"^[•▪●◦]\s*")
 
 def to_text(page: Mapping[str, Any]) -> str:
     """A page as text, a row a line, blocks and paragraphs with an empty line between them; a tab between cells."""
-    paragraphs = (paragraph for block in grouped(page) for paragraph in block)
+    paragraphs = (paragraph for block in grouped(as_read(page)) for paragraph in block)
     made = ("\n".join(row_text(row, "\t") for row in paragraph) for paragraph in paragraphs)
     return "\n\n".join(made) + "\n"
 
@@ -32,7 +32,7 @@ def to_text(page: Mapping[str, Any]) -> str:
 def to_markdown(page: Mapping[str, Any]) -> str:
     """A page as Markdown (CommonMark): the rows of a paragraph as one line, joined again where a word was divided; rows
     that do not fill their block stay lines of their own; few rows of taller letters are headings."""
-    blocks = grouped(page)
+    blocks = grouped(as_read(page))
     usual = median([height_of(line) for block in blocks for line in lines_of(block)] or [1.0])
     made = [_paragraph(paragraph, block, usual) for block in blocks for paragraph in block]
     return "\n\n".join(made) + "\n"

@@ -13,6 +13,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl_ocr.layout import UPRIGHT, places
+from pdl_ocr.rectify import Rectified, rectangle
 
 Line: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = list[Line]
@@ -41,9 +42,26 @@ def grouped(page: Mapping[str, Any]) -> list[Block]:
     """The lines of a page in reading order: blocks of paragraphs of rows."""
     lines: Sequence[Line] = page["lines"]
     if not all("row" in line for line in lines):
-        order = places([line["polygon"] for line in lines])
+        order = places([line["polygon"] for line in as_read(page)["lines"]])
         lines = [{**lines[at.line], "block": at.block, "paragraph": at.paragraph, "row": at.row} for at in order]
     return [[_by(rows, "row") for rows in _by(paragraphs, "paragraph")] for paragraphs in _by(lines, "block")]
+
+
+def as_read(page: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The page with its lines where they were when it was read: flat and upright, where it was made so."""
+    if "rectified" not in page:
+        return page
+    made = Rectified.read(page["rectified"])
+    lines = [{**line, "polygon": made.forth(line["polygon"])} for line in page["lines"]]
+    return {"lines": lines, "width": made.width, "height": made.height}
+
+
+def shown(page: Mapping[str, Any]) -> int:
+    """By how many degrees the image of a page is turned clockwise so that it stands upright: 0, 90, 180 or 270."""
+    if "rectified" not in page:
+        return 0
+    made = Rectified.read(page["rectified"])
+    return rotation(made.back(rectangle(made.width, made.height)))
 
 
 def _by(lines: Sequence[Line], key: str) -> list[list[Line]]:
@@ -66,6 +84,13 @@ def corners_of(line: Line) -> Array:
     downwards that is the upper right one."""
     corners: Array = np.asarray(line["polygon"], np.float64)
     return corners if is_upright(corners) else np.roll(corners, -1, axis=0)
+
+
+def rotation(corners: Array) -> int:
+    """How a line or word with these corners is turned: 0, 90, 180 or 270 degrees counterclockwise, whatever is
+    nearest."""
+    x, y = corners[1] - corners[0]
+    return round(np.degrees(np.arctan2(-y, x)) / 90) % 4 * 90
 
 
 def baseline(corners: Array) -> Array:

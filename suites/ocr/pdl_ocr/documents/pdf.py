@@ -17,7 +17,7 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.runtime.documents import DPI
 from pdl.runtime.images import opencv
-from pdl_ocr.documents.page import DESCENT, Word, grouped, lines_of, words
+from pdl_ocr.documents.page import DESCENT, Word, grouped, lines_of, shown, words
 
 QUALITY = 85  # of the JPEG of a page
 MOST_POINTS = 14_400  # of a side of a page (annex C)
@@ -38,7 +38,8 @@ class PdfWriter:
         self._write(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
 
     def add(self, image: Array, page: Mapping[str, Any], dpi: float = DPI) -> None:
-        """A page: its image uint8 [H, W, 3] (RGB) at so many pixels an inch, and the answer for it."""
+        """A page: its image uint8 [H, W, 3] (RGB) at so many pixels an inch, and the answer for it. Pixels stay as they
+        are; where the page was read turned, programs show it so (/Rotate)."""
         height, width = image.shape[:2]
         scale = min(72 / dpi, MOST_POINTS / max(height, width))
         gray, jpeg = _jpeg(image)
@@ -52,8 +53,9 @@ class PdfWriter:
         content = self._stream(zlib.compress(drawn + self._text(page, height, scale)), b"/Filter /FlateDecode")
         self._pages.append(
             self._object(
-                b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 %.4f %.4f] /Contents %d 0 R /Resources "
-                b"<< /XObject << /Page %d 0 R >> /Font %d 0 R >> >>" % (_PAGES, *size, content, picture, _FONTS)
+                b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 %.4f %.4f] /Rotate %d /Contents %d 0 R /Resources "
+                b"<< /XObject << /Page %d 0 R >> /Font %d 0 R >> >>"
+                % (_PAGES, *size, shown(page), content, picture, _FONTS)
             )
         )
 
