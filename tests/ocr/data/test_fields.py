@@ -85,6 +85,12 @@ def test_lines_of_a_label_are_joined_in_reading_order(tmp_path: Path) -> None:
         ("key/3.json", None, "1 of 20 pages have no fields, such as 3.jpg"),
         ("fields.csv", "image\n", "its columns are image"),
         ("fields.csv", "page,total\n1,2\n", "give a column `image`"),
+        ("fields.csv", "image,total\na/1.jpg,2\nb/1.png,2\n", "two pages are called '1'"),
+        (
+            "pages.json",
+            '[{"input": "a/1.jpg", "lines": []}, {"input": "b/1.png", "lines": []}]',
+            "two pages are called '1'",
+        ),
         ("pages.json", "[[]]", "page 1 has no lines"),
         ("pages.json", '[{"lines": [{"text": "a", "polygon": [[1, 2]]}]}]', "no polygon"),
         ("pages.json", '[{"lines": [{"text": "a", "polygon": [[1, 2], [NaN, 1], [1, 1]]}]}]', "no polygon"),

@@ -6,6 +6,7 @@ import copy
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +19,10 @@ from pdl.data.faults import fault, unreadable
 from pdl.errors import DataError, listed
 from pdl.files import read_bytes
 from pdl.hints import Range
+from pdl.runtime.headers import EXTENSIONS
 from pdl_ocr.data import standin
 from pdl_ocr.data.lines import folder_of, located, of_split
-from pdl_ocr.data.readers import IMAGE_COLUMNS, Line, read_all
+from pdl_ocr.data.readers import IMAGE_COLUMNS, Line, read_all, within
 from pdl_ocr.layout import places
 
 MOST_BYTES = 1 << 28
@@ -141,11 +143,24 @@ def pages_of(path: Path, split: str | None) -> list[Page]:
             raise DataError(f"{path}: its images are lines ({line.image.name}), not pages; expected {FORMS}")
         pages.setdefault(line.image, []).append(line)
     values = _values(path)
-    lacking = [image for image in pages if image.stem not in values]
+    lacking = [image for image in pages if key_of(image.name) not in values]
     if lacking:
         what = f"{len(lacking)} of {len(pages)} pages have no fields, such as {lacking[0].name}"
         raise fault(path, what, "give key/NAME.json for each, or a row in fields.csv; {} for a page without any")
-    return [Page(image, tuple(own), values[image.stem]) for image, own in pages.items()]
+    return [Page(image, tuple(own), values[key_of(image.name)]) for image, own in pages.items()]
+
+
+def key_of(name: str) -> str:
+    """What a page is called: the name of its image without folder and ending."""
+    image = Path(name.strip())
+    return image.stem if image.suffix.lower() in EXTENSIONS else image.name
+
+
+def _once(names: list[str], path: Path) -> None:
+    """DataError where two pages have the same name: they could not be told apart."""
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise fault(path, f"two pages are called {twice[0]!r:.60}", "give their images names of their own")
 
 
 def _labelled(path: Path) -> list[Page]:
@@ -158,9 +173,10 @@ def _labelled(path: Path) -> list[Page]:
         lines = _json(path, said, number)
         if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):
             raise fault(path, "no list of lines behind the tab", f"expected {FORMS}", line=number)
-        image = path.parent / Path(name.strip()).name
+        image = within(path, path.parent, name, number)
         own = [_line(path, image, line, number) for line in lines]
         found.append(Page(image, tuple(own), _joined(lines, own)))
+    _once([str(page.image) for page in found], path)
     if found and not any(page.fields for page in found):
         raise fault(path, 'none of its lines has a label other than "other"', f"expected {FORMS}")
     return found
@@ -181,13 +197,16 @@ def _joined(lines: Sequence[Mapping[str, Any]], own: Sequence[Line]) -> dict[str
 def _written(path: Path) -> list[Line]:
     """The lines of the pages that a reader of pages has written."""
     pages = _json(path, _text(path))
-    found = []
-    for number, page in enumerate(pages if isinstance(pages, list) else [pages], 1):
+    pages = pages if isinstance(pages, list) else [pages]
+    found, names = list[Line](), list[str]()
+    for number, page in enumerate(pages, 1):
         lines = page.get("lines") if isinstance(page, dict) else None
         if not isinstance(lines, list):
             raise fault(path, f"page {number} has no lines", "give what `pdl predict READER --format json` writes")
         image = path.parent / Path(str(page.get("input", f"{number:04}"))).name
+        names.append(key_of(image.name))
         found += [_line(path, image, line, None) for line in lines] or [Line(image, "", ())]
+    _once(names, path)
     return found
 
 
@@ -226,9 +245,10 @@ def _of_table(path: Path) -> dict[str, dict[str, str]]:
     if image is None or len(names) < 2:
         what = f"its columns are {listed(names) or 'none'}"
         raise fault(path, what, "give a column `image`, and one for each field")
+    rows = list(reader)
+    _once([key_of(row[image] or "") for row in rows], path)
     return {
-        Path(row[image] or "").stem: {name: str(row.get(name) or "") for name in names if name != image}
-        for row in reader
+        key_of(row[image] or ""): {name: str(row.get(name) or "") for name in names if name != image} for row in rows
     }
 
 

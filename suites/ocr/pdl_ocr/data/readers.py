@@ -163,22 +163,22 @@ def _of_table(path: Path, root: Path, text: str, delimiter: str, image: str, sai
     for row in reader:
         if not row.get(image) or row.get(said) is None:
             raise fault(path, f"has no {image} or no {said}", "fill in both columns", line=reader.line_num)
-        yield Line(_within(path, root, row[image], reader.line_num), row[said])
+        yield Line(within(path, root, row[image], reader.line_num), row[said])
 
 
 def _of_row(path: Path, root: Path, number: int, row: str) -> Iterator[Line]:
     if "\t" in row:
         name, said = row.split("\t", 1)
         if said.lstrip().startswith("[{") or said.strip() == "[]":
-            yield from _of_page(path, _within(path, root, name, number), said, number)
+            yield from _of_page(path, within(path, root, name, number), said, number)
             return
         for each in _several(name):
-            yield Line(_within(path, root, each, number), said)
+            yield Line(within(path, root, each, number), said)
         return
     match = ICDAR.match(row)
     if match is None:
         raise fault(path, f"{row.strip()[:60]!r} is no line of a known form", f"expected {FORMS}", line=number)
-    yield Line(_within(path, root, match["image"], number), match["text"].replace(r"\"", '"'))
+    yield Line(within(path, root, match["image"], number), match["text"].replace(r"\"", '"'))
 
 
 def _several(name: str) -> list[str]:
@@ -231,7 +231,7 @@ def _of_boxes(image: Path, file: Path) -> Iterator[Line]:
             raise fault(file, what, "correct the line", line=number)
 
 
-def _within(path: Path, root: Path, name: str, number: int) -> Path:
+def within(path: Path, root: Path, name: str, number: int) -> Path:
     """The file of an image that a list names; an error for one outside of the list's root."""
     given = Path(name.strip())
     if "\0" in name or given.is_absolute() or ".." in given.parts:
