@@ -37,6 +37,15 @@ def read(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def saved(tmp_path: Path) -> Path:
+    """A file for each page."""
+    (tmp_path / "pages").mkdir()
+    for page in json.loads((read(tmp_path) / "pages.json").read_text()):
+        (tmp_path / "pages" / Path(page["input"]).with_suffix(".json").name).write_text(json.dumps([page]))
+    (tmp_path / "pages.json").unlink()
+    return tmp_path
+
+
 def labelled(tmp_path: Path) -> Path:
     """PaddleOCR's list, with a value of two lines, the lower one first."""
     rows = []
@@ -51,7 +60,7 @@ def labelled(tmp_path: Path) -> Path:
     return tmp_path / "train.txt"
 
 
-@pytest.mark.parametrize("form", [box, read, labelled])
+@pytest.mark.parametrize("form", [box, read, saved, labelled])
 def test_forms(form: Any, tmp_path: Path) -> None:
     path = form(tmp_path)
     data = PageFields(path)

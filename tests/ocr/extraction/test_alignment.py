@@ -33,9 +33,10 @@ LINES = [
         ("8:13", ["8:13"]),
         ("13", []),  # a part of a time
         ("2018", []),  # a part of a date
-        ("2, MILL LANE, 81100 TOWN", ["12, MILL LANE, 81100 TOWN"]),  # similar
+        ("13, MILL LANE, 81100 TOWN", ["12, MILL LANE, 81100 TOWN"]),  # similar
         ("12, MIL LANE, 8I100 TOWN", ["12, MILL LANE, 81100 TOWN"]),  # two of twenty letters are others
         ("ALFA", []),
+        ("5/12/2018", ["5/12/2018"]),  # no whole one is there
         ("?!", []),
     ],
 )

@@ -103,6 +103,19 @@ def test_the_loss_is_what_its_formula_says(tmp_path: Path) -> None:
     assert found["inside"] == pytest.approx(5 * np.mean(inside), rel=1e-4)
 
 
+def test_values_within_words_are_learned_where_a_reader_lost_spaces(tmp_path: Path) -> None:
+    data = write_receipts(tmp_path, "train")
+    for file in data.glob("box/*"):
+        rows = [row.rsplit(",", 1) for row in file.read_text().splitlines()]
+        joined = [f"{place},{text.replace(' ', '')}{'8:13' if 'DATE' in text else ''}" for place, text in rows]
+        file.write_text("\n".join(joined) + "\n")
+    task = (recipe := Recipe(load("ocr/page_fields", [f"data.train.path={data}", *SMALL]))).task.build()
+    batch: Any = next(iter(assemble(task, recipe).loaders["train"]))
+    assert task.whole is False
+    assert task.step_arguments["whole"] is False
+    assert batch["known"].all()
+
+
 def test_f1_counts_what_is_there_and_what_was_found() -> None:
     answers = [
         FieldAnswer(0, "a", "RM 9.00", "rm9.00", 0.9),  # right by letters and digits

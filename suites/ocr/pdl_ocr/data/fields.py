@@ -28,10 +28,10 @@ from pdl_ocr.layout import places
 MOST_BYTES = 1 << 28
 KEY_FOLDERS = ("key", "keys", "entities", "fields")
 TABLES = ("fields.csv", "keys.csv", "values.csv")
-PAGES = ("pages.json", "lines.json")
+PAGES = ("pages", "lines")  # a file .json, or a folder of them
 OTHERS = frozenset({"", "other", "others", "ignore", "none", "background", "text"})  # labels of lines with no field
 FORMS = (
-    "a folder with box/*.txt (SROIE) or pages.json (as `pdl predict READER --save DIR --format json` writes it), and "
+    "a folder with box/*.txt (SROIE) or pages.json (as `pdl predict READER PAGES --json` writes it), and "
     "beside it key/*.json or fields.csv with an image and its values; or a list of PaddleOCR's whose lines have a label"
 )
 
@@ -50,7 +50,8 @@ class PageFields(Dataset):
 
     - a folder, as SROIE's: `box/NAME.txt` (`x1,y1,...,x4,y4,text`) and `key/NAME.json` ({"company": "..."}; also
       `entities/`, `fields/` and .txt)
-    - a folder with `pages.json`, as `pdl predict READER PAGES --save DIR --format json` writes it, in place of `box/`
+    - a folder with `pages.json`, as `pdl predict READER PAGES --json` writes it, or `pages/*.json`, as `--save pages
+      --format json` does, in place of `box/`
     - `fields.csv` in the folder in place of `key/`: a column `image`, and one for each field
     - a list of PaddleOCR's, `path<TAB>[{"transcription", "points", "label"}, ...]`: all lines with a label, joined, are
       the value of the field of that name; `other` and the like are none
@@ -135,8 +136,9 @@ def pages_of(path: Path, split: str | None) -> list[Page]:
         path = path / split
     if path.is_file():
         return _labelled(path)
-    written = next((path / name for name in PAGES if (path / name).is_file()), None) if path.is_dir() else None
-    lines = read_all(path, None, None) if written is None else _written(written)
+    written = [file for name in PAGES for file in (path / f"{name}.json", *sorted((path / name).glob("*.json")))]
+    written = [file for file in written if file.is_file()]
+    lines = _written(written, path) if written else read_all(path, None, None)
     pages = dict[Path, list[Line]]()
     for line in lines:
         if line.polygon is None:
@@ -194,19 +196,19 @@ def _joined(lines: Sequence[Mapping[str, Any]], own: Sequence[Line]) -> dict[str
     return {label: " ".join(texts) for label, texts in found.items()}
 
 
-def _written(path: Path) -> list[Line]:
+def _written(files: Sequence[Path], folder: Path) -> list[Line]:
     """The lines of the pages that a reader of pages has written."""
-    pages = _json(path, _text(path))
-    pages = pages if isinstance(pages, list) else [pages]
     found, names = list[Line](), list[str]()
-    for number, page in enumerate(pages, 1):
-        lines = page.get("lines") if isinstance(page, dict) else None
-        if not isinstance(lines, list):
-            raise fault(path, f"page {number} has no lines", "give what `pdl predict READER --format json` writes")
-        image = path.parent / Path(str(page.get("input", f"{number:04}"))).name
-        names.append(key_of(image.name))
-        found += [_line(path, image, line, None) for line in lines] or [Line(image, "", ())]
-    _once(names, path)
+    for path in files:
+        pages = _json(path, _text(path))
+        for number, page in enumerate(pages if isinstance(pages, list) else [pages], 1):
+            lines = page.get("lines") if isinstance(page, dict) else None
+            if not isinstance(lines, list):
+                raise fault(path, f"page {number} has no lines", "give what `pdl predict READER PAGES --json` writes")
+            image = folder / Path(str(page.get("input", f"{path.stem}-{number}"))).name
+            names.append(key_of(image.name))
+            found += [_line(path, image, line, None) for line in lines] or [Line(image, "", ())]
+    _once(names, folder)
     return found
 
 

@@ -9,11 +9,13 @@ import numpy as np
 from pdl_ocr.steps.fields import Position, Span, edges_of, squashed
 
 LONG, SHARE = 16, 8  # values of so many letters and digits may differ from the page in one of so many of them
+CUT = 6  # values of fewer are no part of a word or a number: 9.00 is not in 19.00
 
 
 def spans_of(value: str, lines: Sequence[str]) -> list[Span]:
-    """All places where a value stands in the lines of a page (in reading order), compared by letters and digits; of a
-    long one that stands nowhere the most similar place, if it is similar enough."""
+    """All places where a value stands in the lines of a page (in reading order), compared by letters and digits. Where
+    none is of whole words, those that are not, as readers may lose spaces (25/12/20188:13); of a long value that stands
+    nowhere the most similar place, if it is similar enough."""
     letters = [
         (c, Position(number, at)) for number, line in enumerate(lines) for at, each in enumerate(line)
         for c in squashed(each)
@@ -24,8 +26,10 @@ def spans_of(value: str, lines: Sequence[str]) -> list[Span]:
     found, begin = list[Span](), page.find(wanted)
     while begin >= 0:
         span = Span(letters[begin][1], letters[begin + len(wanted) - 1][1])
-        found += [span] if _is_whole(span, lines) else []
+        found.append(span)
         begin = page.find(wanted, begin + 1)
+    whole = [span for span in found if is_whole(span, lines)]
+    found = whole or (found if len(wanted) >= CUT else [])
     if not found and len(wanted) >= LONG:
         begin, end, errors = nearest(wanted, page)
         similar = begin < end and errors <= len(wanted) // SHARE
@@ -33,7 +37,7 @@ def spans_of(value: str, lines: Sequence[str]) -> list[Span]:
     return [_with_marks(span, value.strip(), lines) for span in found]
 
 
-def _is_whole(span: Span, lines: Sequence[str]) -> bool:
+def is_whole(span: Span, lines: Sequence[str]) -> bool:
     """Whether a span cuts no word or number in two."""
     return span == _whole(span, lines)
 

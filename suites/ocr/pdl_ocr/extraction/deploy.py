@@ -39,7 +39,7 @@ class ExtractionDeployer(Deployer):
             inputs={"characters": Spec((n, p, task.width), int64), "boxes": Spec((n, p, 4), float32)},
             outputs=("logits",),
             pre={name: [{**common, "gives": name}] for name in ("characters", "boxes")},
-            post={"logits": [{"step": "field_values", "names": task.fields, "longest": task.longest}]},
+            post={"logits": [{"step": "field_values", **task.step_arguments}]},
             samples=self.samples(dataset),
             vocabularies={"characters": task.vocabularies["characters"]},
             about={**self.recipe.identity(), "parameters": sum(p.size for p in model.parameters())},
@@ -73,7 +73,7 @@ class ExtractionDeployer(Deployer):
             protocol="One pass over each split, in float32, on the lines as they are given. F1 of all fields together: "
             "a value is right if its letters and digits are those of the label; exact: if every character is.",
             use='    session = pdl.runtime.load("model.pdl")\n    session({"lines": [{"text", "polygon"}, ...]})\n\n'
-            "or `pdl predict model.pdl pages.json` for what a reader of pages wrote with `--format json`; or as the "
+            "or `pdl predict model.pdl pages.json` for what a reader of pages wrote with `--json`; or as the "
             "part `extract` of a `pdl_ocr.Reader`.",
             data=self.learned_from,
         )

@@ -26,6 +26,7 @@ def page_loader(
     fields: Sequence[str],
     numbers: Mapping[str, int],
     width: int,
+    whole: bool,
 ) -> DataLoader:
     """Batches {"characters" int64 [N, P, C], "boxes" float32 [N, P, 4], "allowed" [N, P C + 1, 2], "targets" [N, P C +
     1, 3 F], "known" [N, F], "index"}, floats of 0 and 1: what a value can begin and end with, where the values do, and
@@ -36,7 +37,7 @@ def page_loader(
         dataset,
         batch_size=data.size(training=training),
         shuffle=training and not isinstance(dataset, IterableDataset),
-        transforms=[Aligned(tuple(fields), dict(numbers), width), *data.transforms(training=training)],
+        transforms=[Aligned(tuple(fields), dict(numbers), width, whole), *data.transforms(training=training)],
         seed=seed,
         workers=data.workers,
         prefetch=data.prefetch,
@@ -55,6 +56,7 @@ class Aligned(Transform):
     fields: tuple[str, ...]
     numbers: Mapping[str, int]
     width: int
+    whole: bool
 
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
         missing = [name for name in ("lines", "fields") if name not in sample]
@@ -62,7 +64,7 @@ class Aligned(Transform):
             raise UsageError(f"sample {sample.get('index')} has no {missing[0]}; expected those of PageFields")
         page = PageText.of(sample["lines"], self.width)
         places, fields = page.places(), len(self.fields)
-        allowed = np.append(page.edges(), np.ones((2, 1), bool), axis=1)
+        allowed = np.append(page.edges(whole=self.whole), np.ones((2, 1), bool), axis=1)
         targets, known = np.zeros((len(SCORES), fields, allowed.shape[1]), bool), np.zeros(fields, bool)
         for f, name in enumerate(self.fields):
             value = sample["fields"].get(name, "")

@@ -17,7 +17,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.vocabulary import Vocabulary
-from pdl_ocr.extraction.alignment import spans_of
+from pdl_ocr.extraction.alignment import is_whole, spans_of
 from pdl_ocr.extraction.baselines import baselines
 from pdl_ocr.extraction.check import check_recipe
 from pdl_ocr.extraction.deploy import ExtractionDeployer
@@ -31,6 +31,7 @@ from pdl_ocr.steps.fields import SCORES, WIDTH, FieldValues, PageText, numbers_o
 FORBIDDEN = -1e4
 INSIDE = 5.0  # what the loss of being inside weighs
 SPECIAL = ("[PAD]", "[UNK]")
+FEW = 0.02  # of the values may cut words, where all are taken for whole
 LONGER = 1.25  # than the longest value in training a value may be
 
 
@@ -41,6 +42,8 @@ class InformationExtraction(Task):
     fields     names of the fields; by default those of the data for training
     width      characters of the pieces that lines are read in
     longest    the most characters of a value of each field; by default 1.25 times as many as in training
+    whole      whether values begin and end with words and numbers; by default if nearly all in training do: readers
+               that lose spaces give others
     min_count  characters that occur less often in training are unknown
     mistakes   how many of the most certain mistakes the report shows
 
@@ -59,6 +62,7 @@ class InformationExtraction(Task):
         fields: Sequence[str] | None = None,
         width: Annotated[int, Range(8, 256)] = WIDTH,
         longest: Sequence[int] | None = None,
+        whole: bool | None = None,
         min_count: Annotated[int, Range(1)] = 1,
         mistakes: Annotated[int, Range(0)] = 40,
     ) -> None:
@@ -66,7 +70,12 @@ class InformationExtraction(Task):
         twice = [name for name, n in Counter(self.fields).items() if n > 1]
         if twice:
             raise ConfigError(f"task.fields: {listed(twice)} more than once")
-        self.min_count, self.mistakes = min_count, mistakes
+        self.whole, self.min_count, self.mistakes = whole, min_count, mistakes
+
+    @property
+    def step_arguments(self) -> dict[str, Any]:
+        """The arguments of `FieldValues`, which makes values of logits."""
+        return {"names": self.fields, "longest": self.longest, "whole": self.whole is not False}
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
@@ -104,7 +113,7 @@ class InformationExtraction(Task):
 
     def values(self, logits: np.ndarray, pages: Sequence[PageText]) -> list[dict[str, Any]]:
         """{field: {"text", "score", "lines"}} of pages in a batch."""
-        step = FieldValues(self.fields, self.longest)
+        step = FieldValues(**self.step_arguments)
         return [step.values(page, own_logits(each, page)) for each, page in zip(logits, pages, strict=True)]
 
     def metrics(self) -> dict[str, Metric]:
@@ -133,20 +142,24 @@ class InformationExtraction(Task):
             counts = Counter(c for page in pages for line in page["lines"] for c in line["text"].strip())
             kept = sorted(c for c, n in counts.items() if n >= self.min_count)
             self.vocabularies["characters"] = Vocabulary([*SPECIAL, *kept])
-        if not self.longest:
-            self.longest = self._longest(pages)
+        if not self.longest or self.whole is None:
+            self._measure(pages)
 
-    def _longest(self, pages: Sequence[Any]) -> list[int]:
-        found = dict.fromkeys(self.fields, 0)
+    def _measure(self, pages: Sequence[Any]) -> None:
+        """How long values are, and whether they are of whole words."""
+        found, cut, count = dict.fromkeys(self.fields, 0), 0, 0
         for page in pages:
             text = PageText.of(page["lines"], self.width)
             for name in self.fields:
                 spans = spans_of(page["fields"].get(name, ""), text.lines)
                 found[name] = max([found[name], *(len(span.text(text.lines)) for span in spans)])
+                count += bool(spans)
+                cut += bool(spans) and not is_whole(spans[0], text.lines)
         lost = [name for name, most in found.items() if not most]
         if lost:
             raise DataError(f"data.train: no value of {listed(lost)} stands on its page; see `pdl check`")
-        return [int(LONGER * most) + 1 for most in found.values()]
+        self.longest = self.longest or [int(LONGER * most) + 1 for most in found.values()]
+        self.whole = cut <= FEW * count if self.whole is None else self.whole
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -168,11 +181,11 @@ class InformationExtraction(Task):
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> DataLoader:
         return page_loader(
             dataset, recipe.data, training=training, seed=seed, fields=self.fields, numbers=self.numbers,
-            width=self.width,
+            width=self.width, whole=self.whole is not False,
         )  # fmt: skip
 
     def learned_config(self) -> dict[str, Any]:
-        return {"fields": self.fields, "longest": self.longest}
+        return {"fields": self.fields, "longest": self.longest, "whole": self.whole}
 
     def check(self, recipe: Recipe, progress: Any = None) -> list[Fault]:
         return check_recipe(recipe, self.fields, progress)

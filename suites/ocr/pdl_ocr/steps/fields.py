@@ -20,7 +20,7 @@ from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.files import read_bytes
 from pdl.runtime.steps import Input, InputStep, Resources, Sample
-from pdl.runtime.steps.arguments import are, check, count, number, one_of, text, texts
+from pdl.runtime.steps.arguments import are, check, count, flag, number, one_of, text, texts
 from pdl.runtime.steps.outputs import Thresholded
 from pdl_ocr.layout import Boxes, places
 
@@ -137,11 +137,11 @@ class PageText:
         found[: len(self.known)] = self.boxes[: self.rows]
         return found
 
-    def edges(self) -> Array:
+    def edges(self, *, whole: bool = True) -> Array:
         """bool [2, rows x width]: the characters that a value can begin with, and those that it can end with: not
-        spaces, nor what stands within a word or a number."""
+        spaces, nor, if values are `whole`, what stands within a word or a number."""
         found = np.zeros((2, self.rows * self.width), bool)
-        edges = [edges_of(line) for line in self.lines]
+        edges = [edges_of(line) if whole else np.array([[not c.isspace() for c in line]] * 2) for line in self.lines]
         for row, (line, begin, end) in enumerate(self.known):
             start = row * self.width
             found[:, start : start + end - begin] = edges[line][:, begin:end]
@@ -208,7 +208,7 @@ class PageLines(InputStep):
     """The lines of a page -> the characters of its pieces int64 [P, width], or their boxes float32 [P, 4] (`PageText`).
 
     An item is what a reader of pages answers: {"lines": [{"text", "polygon"}, ...]}, also as the path of a JSON file of
-    one or of a list of these (`pdl predict READER PAGES --save DIR --format json`). Lines may be in any order. P is the
+    one or of a list of these (`pdl predict READER PAGES --json > pages.json`). Lines may be in any order. P is the
     next of `PIECES`; of larger pages the end is left out, and "cut" in the answer says how many lines were read.
 
     gives        "characters" or "boxes"
@@ -307,7 +307,7 @@ def _pages_of(path: str | Path) -> list[Any]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        how = "give a file as a reader of pages writes it: pdl predict READER PAGE --save DIR --format json"
+        how = "give a file as a reader of pages writes it: pdl predict READER PAGES --json > pages.json"
         raise DataError(f"{path}: not JSON ({error}); {how}") from error
     return found if isinstance(found, list) and not (found and _is_line(found[0])) else [found]
 
@@ -330,12 +330,14 @@ class FieldValues(Thresholded):
     names     of the fields
     longest   the most characters of a value, for each
     score     values with less are left out
+    whole     whether values begin and end with words and numbers
     """
 
     name = "field_values"
     any_script = True
 
-    def __init__(self, names: Sequence[str], longest: Sequence[int], score: float = 0.0) -> None:
+    def __init__(self, names: Sequence[str], longest: Sequence[int], score: float = 0.0, whole: bool = True) -> None:
+        self.whole = flag("whole", whole)
         self.names = texts("names", names)
         check(are(longest, int, len(self.names)), f"longest={longest!r:.60} must be a number for each of names")
         self.longest, self.score = [count("longest", each) for each in longest], number("score", score, 0, 1)
@@ -351,7 +353,8 @@ class FieldValues(Thresholded):
     def values(self, page: PageText, logits: Array) -> dict[str, dict[str, Any]]:
         """The values of the fields that are there."""
         positions, found = page.positions(), {}
-        for name, candidates in zip(self.names, likely_spans(logits, page.edges(), self.longest), strict=True):
+        likely = likely_spans(logits, page.edges(whole=self.whole), self.longest)
+        for name, candidates in zip(self.names, likely, strict=True):
             same: dict[str, list[tuple[Candidate, Span]]] = {}
             for each in candidates:
                 first, last = positions[each.first], positions[each.last]
