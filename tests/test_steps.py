@@ -132,6 +132,7 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
     ],
     "pdl-ocr": [
         {"pre": IMAGE, "post": [{"step": "db_boxes"}]},
+        {"pre": IMAGE, "post": [{"step": "east_boxes"}]},
         {
             "pre": [{"step": "page_lines", "gives": "boxes", "vocabulary": "words"}],
             "post": [{"step": "field_values", "names": ["total"], "longest": [9]}],

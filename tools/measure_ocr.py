@@ -56,9 +56,13 @@ def words(data: Path, listing: str, most: int) -> Iterator[tuple[np.ndarray, str
 def receipts(data: Path, most: int) -> Iterator[tuple[np.ndarray, list[tuple[np.ndarray, str]]]]:
     """Pictures of pages with the corners and texts of their lines."""
     with zipfile.ZipFile(data) as archive:
-        names = sorted(n for n in archive.namelist() if n.endswith(".jpg") and "/img/" in n)[:most]
-        for name in names:
-            listed = archive.read(name.replace("/img/", "/box/").replace(".jpg", ".txt")).decode("utf-8-sig")
+        images = [PurePosixPath(n) for n in archive.namelist() if n.endswith(".jpg")]
+        pages = sorted(n for n in images if n.parent.name == "img")[:most]
+        if not pages:
+            raise DataError(f"{data}: no page img/NNN.jpg is there")
+        for page in pages:
+            name = str(page)
+            listed = archive.read(str(page.parent.with_name("box") / f"{page.stem}.txt")).decode("utf-8-sig")
             lines = [line.split(",", 8) for line in listed.splitlines() if line.strip()]
             truth = [(np.array(part[:8], np.float32).reshape(4, 2), part[8]) for part in lines]
             yield decode(archive.read(name), "rgb", name), truth

@@ -5,6 +5,7 @@ from pdl_ocr.extraction import InformationExtraction
 from pdl_ocr.models import (
     CRNN,
     DB,
+    EAST,
     SVTR,
     LineTransformer,
     PARSeq,

@@ -16,6 +16,7 @@ from pdl.runtime.steps.labels import Ctc, Top, UntilEnd
 from pdl_ocr.layout import UPRIGHT, places
 from pdl_ocr.rectify import Rectified, begun, laid
 from pdl_ocr.steps.boxes import DbBoxes
+from pdl_ocr.steps.east_boxes import EastBoxes
 from pdl_ocr.steps.fields import FieldValues
 from pdl_ocr.steps.lines import Lines, PageInput
 
@@ -60,7 +61,7 @@ class Reader:
         if not isinstance(rectify, bool):
             raise UsageError(f"rectify={rectify!r} must be true or false")
         for name, part, steps in (
-            ("detect", detect, (DbBoxes,)),
+            ("detect", detect, (DbBoxes, EastBoxes)),
             ("read", read, (Ctc, UntilEnd)),
             ("turn", turn, (Top,)),
             ("extract", extract, (FieldValues,)),

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
+import pdl
 from pdl import workflow
 from pdl.config.compose import load
 from pdl.data.randomness import SampleRandom
@@ -18,7 +19,9 @@ from pdl.runtime import load as opened
 from pdl.train import Recipe
 from pdl.train.assembly import assemble
 from pdl.workflow.new_recipe import init
+from pdl_ocr import EAST, Reader
 from pdl_ocr.data.standin import drawn_page, write_pages
+from tests.ocr.synthetic import session as synthetic
 
 SMALL = [
     "data.transforms.train.0.size=128",
@@ -45,6 +48,27 @@ def test_a_recipe_is_written_learns_and_finds(tmp_path: Path) -> None:
     boxes = session(wide)["boxes"]
     assert 0 < len(boxes) <= 2 * len(lines)
     assert all(len(each["polygon"]) == 4 for each in boxes)
+
+
+def test_east_learns_and_its_bundle_finds_what_the_net_finds(tmp_path: Path) -> None:
+    for split in ("train", "val", "test"):
+        write_pages(tmp_path, split)
+    net = ["model={_target_: pdl_ocr.EAST, width: 0.35, channels: 32}", "train.epochs=16", "data.batch_size=4"]
+    recipe = init("ocr.detection", data=tmp_path, out=tmp_path / "recipe.yaml")
+    config = load(recipe, [*net, *SMALL, "optim.lr=4.0e-3", "train.ema=null"])
+    done = workflow.train(config, run=tmp_path / "run", progress=False)
+    assert done.metrics["test/hmean"] > 0.6
+    session = opened(tmp_path / "run/model.pdl")
+    image, lines = drawn_page(SampleRandom(7, 0, 0))
+    boxes = session(cv2.copyMakeBorder(image, 0, 40, 0, 100, cv2.BORDER_REPLICATE))["boxes"]
+    assert 0 < len(boxes) <= 2 * len(lines)
+    Reader(session, synthetic("rec"))  # takes it, to find lines
+    x = np.random.default_rng(0).normal(size=(2, 96, 160, 3)).astype(np.float32)
+    trained = EAST(width=0.35, channels=32, pretrained=str(tmp_path / "run")).eval()
+    ours = trained(pdl.as_tensor(x)).detach().numpy()
+    theirs = session.run({"image": x})["map"]
+    assert ours.shape == (2, 24, 40, 6)
+    assert np.abs(ours - theirs).max() <= EAST.tolerance * np.abs(ours).max()
 
 
 def test_images_of_several_sizes_are_an_error_before_training(tmp_path: Path) -> None:
@@ -100,8 +124,10 @@ def test_few_pages_are_too_few_for_a_recipe(tmp_path: Path) -> None:
         init("ocr.detection", data=tmp_path, out=tmp_path / "recipe.yaml")
 
 
-def test_every_weight_has_a_gradient(tmp_path: Path) -> None:
-    recipe = Recipe(load("ocr/text_pages", [f"data.train.path={write_pages(tmp_path, 'train')}", *SMALL]))
+@pytest.mark.parametrize("net", ["DB, backbone: pplcnet_v3", "DB", "EAST"])
+def test_every_weight_has_a_gradient(net: str, tmp_path: Path) -> None:
+    pages = [f"model={{_target_: pdl_ocr.{net}}}", f"data.train.path={write_pages(tmp_path, 'train')}"]
+    recipe = Recipe(load("ocr/text_pages", [*pages, *SMALL]))
     task = recipe.task.build()
     parts = assemble(task, recipe)
     batch: Any = next(iter(parts.loaders["train"]))

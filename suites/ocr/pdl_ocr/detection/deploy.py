@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DetectionDeployer(ImageDeployer):
-    """Probabilities of images [N, H, W, C] of any size; the step `db_boxes` makes lines of them."""
+    """What the net answers for images [N, H, W, C] of any size; the step of its coding makes lines of it."""
 
     task: TextDetection
 
@@ -24,7 +24,7 @@ class DetectionDeployer(ImageDeployer):
             dataset,
             module=model,
             outputs=("map",),
-            post={"map": [{"step": "db_boxes", **self.task.step_arguments}]},
+            post={"map": [{"step": model.coding.step.name, **self.task.step_arguments}]},
             labels=[],
             any_size=True,
             tolerance=model.tolerance,

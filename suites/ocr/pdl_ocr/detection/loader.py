@@ -21,8 +21,8 @@ from pdl_ocr.detection.maps import TextMaps
 FIELDS = ("points", "corners", "ignored")
 
 
-def page_loader(dataset: Any, data: Data, *, training: bool, seed: int, ratio: float) -> DataLoader:
-    """Batches {"image" [N, H, W, C], "maps" float32 [N, H, W, 4], "index"}. For evaluation of one page each, as pages
+def page_loader(dataset: Any, data: Data, maps: TextMaps, *, training: bool, seed: int) -> DataLoader:
+    """Batches {"image" [N, H, W, C], "maps" as these make them, "index"}. For evaluation of one page each, as pages
     have sizes of their own; with "original", what it shows in its own pixels: {"polygons", "ignored", "index"}, and
     "frame", where the prepared image lies in it."""
     transforms = data.transforms(training=training)
@@ -32,7 +32,7 @@ def page_loader(dataset: Any, data: Data, *, training: bool, seed: int, ratio: f
         dataset,
         batch_size=data.size(training=True) if training else 1,
         shuffle=training and not isinstance(dataset, IterableDataset),
-        transforms=[Required(), *([] if training else [Remembered()]), *transforms, TextMaps(ratio)],
+        transforms=[Required(), *([] if training else [Remembered()]), *transforms, maps],
         seed=seed,
         workers=data.workers,
         prefetch=data.prefetch,

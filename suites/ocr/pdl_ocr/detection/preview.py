@@ -57,8 +57,9 @@ class DetectionPreviewer(Previewer):
             batch = loader.samples(np.array([row]), epoch)
             image = displayed(np.asarray(batch["image"][0]), loader.pipeline.steps)
             image = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image.copy()
-            inside, taught = batch["maps"][0][..., 0] > 0, batch["maps"][0][..., 1] == 0
-            for mask, colour in ((taught, GRAY), (inside, GREEN)):
+            cell = self.task.coding.cell
+            large = batch["maps"][0][..., :2].repeat(cell, axis=0).repeat(cell, axis=1)[: len(image), : image.shape[1]]
+            for mask, colour in ((large[..., 1] == 0, GRAY), (large[..., 0] > 0, GREEN)):
                 image[mask] = (image[mask] + np.array(colour)) // 2
             found[row] = (page(image, []), "")
         return found

@@ -19,31 +19,28 @@ from pdl_ocr.detection.baselines import baselines
 from pdl_ocr.detection.check import check_recipe
 from pdl_ocr.detection.deploy import DetectionDeployer
 from pdl_ocr.detection.loader import page_loader
+from pdl_ocr.detection.maps import TextMaps
 from pdl_ocr.detection.metrics import detection_metrics
 from pdl_ocr.detection.preview import DetectionPreviewer
 from pdl_ocr.detection.report import DetectionReporter
-from pdl_ocr.models.detector import STEEPNESS, Maps, TextDetector
-from pdl_ocr.steps.boxes import DbBoxes
+from pdl_ocr.models.detector import Coding, DbCoding, TextDetector
 
 Share = Annotated[float, Range(0, 1)]
-INSIDE, BORDER, BINARY = 5.0, 10.0, 1.0  # weights of the losses
 
 
 class TextDetection(Task):
-    """Where lines of text are, by differentiable binarization (M. Liao et al., AAAI 2020, arXiv 1911.08947). Models are
-    `pdl_ocr.models.TextDetector`s.
+    """Where lines of text are. Models are `pdl_ocr.models.TextDetector`s. The `coding` of one says what it learns of
+    lines, its loss, and the step that makes lines of its answers: by default those of differentiable binarization (M.
+    Liao et al., AAAI 2020, arXiv 1911.08947; `pdl_ocr.models.detector.DbCoding`).
 
-    ratio      lines are shrunk by area (1 - ratio^2) / perimeter to be learned
+    ratio      DB: lines are shrunk by area (1 - ratio^2) / perimeter to be learned
     threshold  a pixel belongs to a line where its probability is above
     score      lines stay whose mean probability is at least
-    grow       boxes grow by grow * area / perimeter to become lines again
+    grow       DB: boxes grow by grow * area / perimeter to become lines again
     mode       "rgb" or "gray": how `pdl predict` reads images; by default as the data set's
     mistakes   how many of the worst pages the report draws
 
-    The loss is 5 (BCE(inside) + Dice(inside)) + 10 L1(threshold) + Dice(binary), where binary = sigmoid(50 (inside -
-    threshold)): the paper's weights. In place of its search for the hardest pixels all of the page weigh three times as
-    much as all of the lines in BCE, and Dice(p, y) = 1 - 2 sum(p y) / (sum(p) + sum(y)) joins it. Samples are those of
-    `pdl_ocr.data.TextPages`.
+    Samples are those of `pdl_ocr.data.TextPages`.
     """
 
     monitor = "val/hmean"
@@ -61,29 +58,19 @@ class TextDetection(Task):
     ) -> None:
         self.ratio, self.threshold, self.score, self.grow = ratio, threshold, score, grow
         self.mode, self.mistakes = mode, mistakes
+        self.coding: Coding = DbCoding()  # the net's
 
     @property
     def step_arguments(self) -> dict[str, Any]:
-        """The arguments of `DbBoxes`, which makes lines of a map."""
-        return {"threshold": self.threshold, "score": self.score, "ratio": self.grow}
+        """The arguments of the step that makes lines of what the net answers."""
+        return self.coding.arguments({"threshold": self.threshold, "score": self.score, "grow": self.grow})
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
         maps = model.maps(pdl.as_tensor(batch["image"]))  # type: ignore[attr-defined]
-        parts = self.losses(maps, pdl.as_tensor(batch["maps"]))
+        parts = self.coding.losses(maps, pdl.as_tensor(batch["maps"]))
         total: Any = sum(parts.values())
         return Loss(total, len(batch["image"]), parts={name: value.detach() for name, value in parts.items()})
-
-    def losses(self, maps: Maps, wanted: pdl.Tensor) -> dict[str, pdl.Tensor]:
-        """The weighted parts of the loss, for maps [N, H, W, 4] as `TextMaps` makes them."""
-        inside, taught, border, near = (wanted[..., i : i + 1] for i in range(4))
-        probability, threshold = pdl.sigmoid(maps.inside), pdl.sigmoid(maps.threshold)
-        binary = pdl.sigmoid(STEEPNESS * (probability - threshold))
-        return {
-            "inside": INSIDE * (balanced(maps.inside, inside, taught) + dice(probability, inside, taught)),
-            "border": BORDER * (pdl.abs(threshold - border) * near).sum() / (near.sum() + 1.0),
-            "binary": BINARY * dice(binary, inside, taught),
-        }
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         images, count = pdl.as_tensor(batch["image"]), len(batch["image"])
@@ -91,21 +78,26 @@ class TextDetection(Task):
             found = model(images)
             return Loss(pdl.zeros(()), count, (np.asarray(found.data),), known=False)
         maps = model.maps(images)
-        total: Any = sum(self.losses(maps, pdl.as_tensor(batch["maps"])).values())
-        return Loss(total, count, (pdl.sigmoid(maps.inside).numpy(),))
+        total: Any = sum(self.coding.losses(maps, pdl.as_tensor(batch["maps"])).values())
+        return Loss(total, count, (self.coding.answer(maps).numpy(),))
 
     def metrics(self) -> dict[str, Metric]:
         return detection_metrics()
 
     def update_metrics(self, metrics: dict[str, Metric], loss: Loss, batch: Any) -> None:
-        step = DbBoxes(**self.step_arguments)
-        found = [step.place(each[..., 0], frame) for each, frame in zip(loss.outputs[0], batch["frame"], strict=True)]
+        step = self.coding.step(**self.step_arguments)
+        found = [step.place(each, frame) for each, frame in zip(loss.outputs[0], batch["frame"], strict=True)]
         for metric in metrics.values():
             metric.update(found, batch["original"])
 
     # -- building ------------------------------------------------------------------------------------------------------
+    def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
+        """Learn and answer as the net of the recipe does."""
+        self.coding = getattr(recipe.model.cls, "coding", self.coding)
+
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> DataLoader:
-        return page_loader(dataset, recipe.data, training=training, seed=seed, ratio=self.ratio)
+        maps = TextMaps(self.coding, self.ratio)
+        return page_loader(dataset, recipe.data, maps, training=training, seed=seed)
 
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one page of each split through its transforms and the model."""
@@ -113,12 +105,18 @@ class TextDetection(Task):
             return
         if not isinstance(model, TextDetector):
             raise ConfigError(f"model: {type(model).__name__} is no pdl_ocr.models.TextDetector, so it finds no lines")
+        self.coding = model.coding
         for images, source in first_images(self, datasets, recipe):
-            shape = answer(model, images, source, recipe).shape
-            if shape != (*images.shape[:3], 1):
+            shape, (n, height, width), cell = (
+                answer(model, images, source, recipe).shape,
+                images.shape[:3],
+                model.coding.cell,
+            )
+            expected = (n, height // cell, width // cell, model.coding.channels)
+            if shape != expected:
                 raise ConfigError(
                     f"model: {recipe.model.target} gives outputs of shape {shape} for images of {images.shape}, "
-                    f"expected {(*images.shape[:3], 1)}: a probability for each pixel"
+                    f"expected {expected}: {model.coding.told}"
                 )
 
     def learned_config(self) -> dict[str, Any]:
@@ -153,16 +151,3 @@ class TextDetection(Task):
 
     def deployer(self, recipe: Recipe) -> DetectionDeployer:
         return DetectionDeployer(self, recipe)
-
-
-def balanced(logits: pdl.Tensor, wanted: pdl.Tensor, counted: pdl.Tensor) -> pdl.Tensor:
-    """The binary cross-entropy of all that counts, of which what is 0 weighs three times as much as what is 1."""
-    losses = pdl.softplus(logits) - logits * wanted
-    ones, zeros = wanted * counted, (1.0 - wanted) * counted
-    return 0.25 * (losses * ones).sum() / (ones.sum() + 1.0) + 0.75 * (losses * zeros).sum() / (zeros.sum() + 1.0)
-
-
-def dice(probability: pdl.Tensor, wanted: pdl.Tensor, counted: pdl.Tensor) -> pdl.Tensor:
-    """1 - 2 sum(p y) / (sum(p) + sum(y)) over all that counts."""
-    p, y = probability * counted, wanted * counted
-    return 1.0 - 2.0 * (p * y).sum() / (p.sum() + y.sum() + 1e-6)

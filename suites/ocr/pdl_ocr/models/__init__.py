@@ -3,6 +3,7 @@
 from pdl_ocr.models.crnn import CRNN
 from pdl_ocr.models.db import DB
 from pdl_ocr.models.detector import TextDetector
+from pdl_ocr.models.east import EAST
 from pdl_ocr.models.line_transformer import LineTransformer
 from pdl_ocr.models.parseq import PARSeq
 from pdl_ocr.models.ppocr import PPOCRRecogniser
@@ -12,6 +13,6 @@ from pdl_ocr.models.svtr import SVTR
 from pdl_ocr.models.svtr_lcnet import SVTRLCNet
 
 __all__ = [
-    "CRNN", "DB", "SVTR", "LineTransformer", "PARSeq", "PPOCRDetector", "PPOCRRecogniser", "Recogniser", "SVTRLCNet",
-    "TextDetector",
+    "CRNN", "DB", "EAST", "SVTR", "LineTransformer", "PARSeq", "PPOCRDetector", "PPOCRRecogniser", "Recogniser",
+    "SVTRLCNet", "TextDetector",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from pdl.hints import Range
 from pdl.nn.blocks import Chain, ConvNorm, divisible, initialise
 from pdl_ocr.models.crnn import Basic, Inverted
 from pdl_ocr.models.detector import Head, Pyramid, TextDetector
+from pdl_ocr.models.svtr_lcnet import pages, separable
 
 Channels = Annotated[int, Range(1)]
 
@@ -68,13 +69,38 @@ def resnet(in_channels: int, width: float) -> tuple[list[nn.Module], tuple[int, 
     return made, tuple(ends)
 
 
-BACKBONES = {"mobilenet_v3": mobilenet, "resnet18_vd": resnet}
+def pplcnet(in_channels: int, width: float) -> tuple[list[nn.Module], tuple[int, ...]]:
+    """The stages of PP-OCRv4's PP-LCNetV3 (Cui et al., arXiv 2109.15099) and the channels of each, without what random
+    weights do not need: parallel branches, which a bundle would merge into the one here; single scales and shifts of
+    whole maps, which the norms behind them take off again; and the 1 x 1 convolutions in front of the pyramid's own."""
+    rows, last = pages(width)
+    channels = divisible(16 * width, 16)
+    stages: list[list[nn.Module]] = [[ConvNorm(in_channels, channels, 3, stride=2, activation=None)]]
+    for number, (kernel, out, stride, squeeze) in enumerate(rows):
+        stages[-1] += separable(channels, out, kernel, stride, squeeze, activated=stride == 1)
+        channels = out
+        stages += [[]] if number in last[:-1] else []
+    return [Chain(*some) for some in stages], tuple(rows[number][1] for number in last)
+
+
+Backbone = Literal["mobilenet_v3", "pplcnet_v3", "resnet18_vd"]
+BACKBONES = {"mobilenet_v3": mobilenet, "pplcnet_v3": pplcnet, "resnet18_vd": resnet}
+
+
+class Stages(nn.ModuleList):
+    """The stages of a backbone: x [N, H, W, C] -> what each makes of the one before, at strides 4, 8, 16 and 32."""
+
+    def forward(self, x: pdl.Tensor) -> tuple[pdl.Tensor, ...]:
+        found: list[pdl.Tensor] = []
+        for stage in self:
+            found.append(stage(found[-1] if found else x))
+        return tuple(found)
 
 
 class DB(TextDetector):
     """Images [N, H, W, in_channels], H and W multiples of 32 -> probabilities [N, H, W, 1].
 
-    backbone   mobilenet_v3 (PaddleOCR's width is 0.5) or resnet18_vd (1.0)
+    backbone   mobilenet_v3 (PaddleOCR's width is 0.5), pplcnet_v3 (0.75) or resnet18_vd (1.0)
     width      multiplies the channels of the backbone
     channels   of the pyramid, a multiple of 16 (PaddleOCR: 96 behind mobilenet_v3, else 256)
     adaptive   DB++'s fusion of the scales
@@ -85,7 +111,7 @@ class DB(TextDetector):
 
     def __init__(
         self,
-        backbone: Literal["mobilenet_v3", "resnet18_vd"] = "mobilenet_v3",
+        backbone: Backbone = "mobilenet_v3",
         *,
         width: Annotated[float, Range(above=0)] = 0.5,
         channels: Channels = 96,
@@ -94,7 +120,7 @@ class DB(TextDetector):
         pretrained: str | None = None,
     ) -> None:
         layers, ends = BACKBONES[backbone](in_channels, width)
-        self.stages = nn.ModuleList(layers)
+        self.stages = Stages(layers)
         channels = divisible(channels, 16)
         self.pyramid = Pyramid(ends, channels, adaptive=adaptive)
         self.inside, self.border = Head(channels), Head(channels)
@@ -105,16 +131,13 @@ class DB(TextDetector):
             load_pretrained(self, pretrained)
 
     def features(self, x: pdl.Tensor) -> pdl.Tensor:
-        found = []
-        for stage in self.stages:
-            x = stage(x)
-            found.append(x)
-        return self.pyramid(tuple(found))  # type: ignore[no-any-return]
+        return self.pyramid(self.stages(x))  # type: ignore[no-any-return]
 
 
 TASK = "text_detection"
 VARIANTS = {
     "db_mobilenet_v3": {"_target_": "pdl_ocr.DB"},
+    "db_pplcnet_v3": {"_target_": "pdl_ocr.DB", "backbone": "pplcnet_v3", "width": 0.75},
     "db_resnet18_vd": {"_target_": "pdl_ocr.DB", "backbone": "resnet18_vd", "width": 1.0, "channels": 256},
     "dbpp_resnet18_vd": {
         "_target_": "pdl_ocr.DB", "backbone": "resnet18_vd", "width": 1.0, "channels": 256, "adaptive": True,

@@ -11,21 +11,9 @@ from pdl import nn
 from pdl.nn.blocks import ConvNorm, SqueezeExcite
 from pdl_ocr.models.detector import Head, TextDetector
 from pdl_ocr.models.ppocr import Merged, taken
+from pdl_ocr.models.svtr_lcnet import pages
 
-#: kernel, output channels, stride and squeeze-and-excite? of the depthwise separable blocks, at a width of 0.75
-BLOCKS: list[tuple[int, int, int, bool]] = [
-    (3, 32, 1, False),
-    (3, 48, 2, False),
-    (3, 48, 1, False),
-    (3, 96, 2, False),
-    (3, 96, 1, False),
-    (3, 192, 2, False),
-    *[(5, 192, 1, False)] * 4,
-    (5, 384, 2, True),
-    (5, 384, 1, True),
-    *[(5, 384, 1, False)] * 2,
-]
-ENDS = (2, 4, 9, 13)  # blocks behind which the strides are 4, 8, 16 and 32
+BLOCKS, ENDS = pages(0.75)
 LATERAL = (12, 18, 42, 360)
 STEM, CHANNELS = 16, 96
 

@@ -30,6 +30,32 @@ BLOCKS: list[tuple[int, int, Stride, bool]] = [
     (5, 512, (2, 1), False),
     (5, 512, 1, False),
 ]
+HALVING = (1, 3, 5, 10)  # blocks with a stride of 2 in v4's table for detection, which has no other strides
+
+
+def pages(width: float) -> tuple[list[tuple[int, int, int, bool]], tuple[int, ...]]:
+    """The same of v4's table for detection, with channels for a width as PaddleOCR rounds them; and the blocks behind
+    which the strides are 4, 8, 16 and 32."""
+    rows = [
+        (kernel, divisible(base * width, 16), 2 if number in HALVING else 1, squeeze)
+        for number, (kernel, base, _, squeeze) in enumerate(BLOCKS)
+    ]
+    return rows, (*(number - 1 for number in HALVING[1:]), len(rows) - 1)
+
+
+def separable(
+    before: int, out: int, kernel: int, stride: Stride, squeeze: bool, *, activated: bool = True
+) -> list[nn.Module]:
+    """The layers of PP-LCNet's block: a convolution of each channel, squeeze and excite, a convolution of 1 x 1.
+
+    activated  whether a hard swish follows the first one
+    """
+    swish = nn.Hardswish if activated else None
+    return [
+        ConvNorm(before, before, kernel, stride=stride, groups=before, activation=swish),
+        *([SqueezeExcite(before, divisible(before / 4))] if squeeze else []),
+        ConvNorm(before, out, 1, activation=nn.Hardswish),
+    ]
 
 
 class Mixing(nn.Module):
@@ -92,9 +118,7 @@ class SVTRLCNet(Guided):
         rows: list[nn.Module] = [ConvNorm(in_channels, channels, 3, stride=2, activation=nn.Hardswish)]
         for kernel, base, step, squeeze in BLOCKS:
             out = divisible(base * width)
-            rows.append(ConvNorm(channels, channels, kernel, stride=step, groups=channels, activation=nn.Hardswish))
-            rows += [SqueezeExcite(channels, divisible(channels / 4))] if squeeze else []
-            rows.append(ConvNorm(channels, out, 1, activation=nn.Hardswish))
+            rows += separable(channels, out, kernel, step, squeeze)
             channels = out
         self.features = nn.Sequential(*rows)
         self.mixing = Mixing(channels, dim, layers=layers, heads=heads, dropout=dropout)

@@ -1,4 +1,5 @@
-"""The step `db_boxes`: quadrilaterals around lines of text, of the map that a DB net makes of an image.
+"""What steps that find lines of text share, and the step `db_boxes`: quadrilaterals around lines, of the map that a DB
+net makes of an image.
 
 M. Liao, Z. Wan, C. Yao, K. Chen, X. Bai: Real-time Scene Text Detection with Differentiable Binarization, AAAI 2020,
 arXiv 1911.08947. The net marks the inner part of each line, shrunk by d = A (1 - r^2) / L; the step finds these parts
@@ -21,9 +22,51 @@ from pdl.runtime.steps.arguments import count, number
 from pdl.runtime.steps.outputs import Thresholded
 
 
-class DbBoxes(Thresholded):
-    """{"boxes": [{"polygon": [[x, y], ...], "score"}]} of a map of probabilities [1, H, W], [H, W, 1] or [H, W], in
-    pixels of the original image and in reading order; a polygon has four corners, clockwise, the upper left one first.
+class LineBoxes(Thresholded):
+    """A step that answers {"boxes": [{"polygon": [[x, y], ...], "score"}]}, in pixels of the original image and in
+    reading order; a polygon has four corners, clockwise, the upper left one first.
+
+    near   pixels of the net's input by which corners of boxes that are the same may differ
+    small  a shorter side of as many of them may be too short to count
+    """
+
+    near: float = 2.0
+    small: float
+
+    def __call__(self, value: Any, sample: Sample) -> Any:
+        return self.place(value, sample.framed(self.name))
+
+    def place(self, value: Any, frame: Frame) -> Any:
+        """The boxes; `frame` tells where the input of the net lies in the image."""
+        raise NotImplementedError(f"{type(self).__name__} must define place")
+
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        return list(answer["boxes"])
+
+    def agrees(self, ours: Any, theirs: Any, tolerance: float, sample: Sample) -> bool:
+        """Each box has a counterpart within `near` pixels; one whose score or size is as near to the least that counts
+        may lack it."""
+        assert sample.frame is not None
+        scale = max(sample.frame.scale)
+        near = self.near * scale
+        apart = [*_alone(ours["boxes"], theirs["boxes"], near), *_alone(theirs["boxes"], ours["boxes"], near)]
+        return all(abs(box["score"] - self.score) <= tolerance or self._small(box, scale) for box in apart)
+
+    def _small(self, box: Mapping[str, Any], scale: float) -> bool:
+        corners = np.array(box["polygon"])
+        sides = np.hypot(*(np.roll(corners, -1, axis=0) - corners).T)
+        return bool(sides.min() <= (self.small + 2 * self.near) * scale)
+
+    def caption(self, answer: Any) -> str:
+        count = len(answer["boxes"])
+        return f"{count} {'box' if count == 1 else 'boxes'}"
+
+    def marks(self, answer: Any) -> list[Mark]:
+        return [Mark(box["polygon"]) for box in answer["boxes"]]
+
+
+class DbBoxes(LineBoxes):
+    """The boxes of a map of probabilities [1, H, W], [H, W, 1] or [H, W] of the net's input.
 
     threshold   a pixel belongs to a line where its probability is above
     score       a box stays where the mean probability inside, before it grows, is at least
@@ -40,12 +83,9 @@ class DbBoxes(Thresholded):
         self.threshold, self.score = number("threshold", threshold, 0, 1), number("score", score, 0, 1)
         self.ratio = number("ratio", ratio, 0, 10)
         self.least, self.most = count("least", least), count("most", most, most=100_000)
-
-    def __call__(self, value: Any, sample: Sample) -> Any:
-        return self.place(value, sample.framed("db_boxes"))
+        self.small = self.least + 2
 
     def place(self, value: Any, frame: Frame) -> Any:
-        """The boxes; `frame` tells where the output of the net lies in the image."""
         found = np.asarray(value, np.float32)
         if found.ndim == 3 and 1 in (found.shape[0], found.shape[2]):
             found = found[0] if found.shape[0] == 1 else found[..., 0]
@@ -60,31 +100,7 @@ class DbBoxes(Thresholded):
             if score >= self.score and short >= self.least + 2:
                 polygons.append(clockwise(frame.back(grown)))
                 scores.append(score)
-        order = in_reading_order(polygons)
-        return {"boxes": [{"polygon": _plain(polygons[i]), "score": scores[i]} for i in order]}
-
-    def rows(self, answer: Any) -> list[dict[str, Any]]:
-        return list(answer["boxes"])
-
-    def agrees(self, ours: Any, theirs: Any, tolerance: float, sample: Sample) -> bool:
-        """Each box has a counterpart within two pixels of the map; one whose score or size is as near to the least that
-        counts may lack it."""
-        assert sample.frame is not None
-        near = 2 * max(sample.frame.scale)
-        apart = [*_alone(ours["boxes"], theirs["boxes"], near), *_alone(theirs["boxes"], ours["boxes"], near)]
-        return all(abs(box["score"] - self.score) <= tolerance or self._small(box, near) for box in apart)
-
-    def _small(self, box: Mapping[str, Any], near: float) -> bool:
-        corners = np.array(box["polygon"])
-        sides = np.hypot(*(np.roll(corners, -1, axis=0) - corners).T)
-        return bool(sides.min() <= (self.least + 2) * near / 2 + 2 * near)
-
-    def caption(self, answer: Any) -> str:
-        count = len(answer["boxes"])
-        return f"{count} {'box' if count == 1 else 'boxes'}"
-
-    def marks(self, answer: Any) -> list[Mark]:
-        return [Mark(box["polygon"]) for box in answer["boxes"]]
+        return listed(polygons, scores)
 
 
 def _alone(boxes: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], near: float) -> list[Any]:
@@ -155,6 +171,12 @@ def in_reading_order(polygons: Sequence[Array]) -> list[int]:
         else:
             rows.append([i])
     return [i for row in rows for i in sorted(row, key=lambda i: float(polygons[i][:, 0].min()))]
+
+
+def listed(polygons: Sequence[Array], scores: Sequence[float]) -> dict[str, Any]:
+    """The answer of a step that finds these polygons [4, 2] of the original image."""
+    order = in_reading_order(polygons)
+    return {"boxes": [{"polygon": _plain(polygons[i]), "score": scores[i]} for i in order]}
 
 
 def _plain(corners: Array) -> list[list[float]]:
