@@ -39,7 +39,7 @@ def test_a_recipe_is_written_learns_and_finds(tmp_path: Path) -> None:
         write_pages(pages, split)
     recipe = init("ocr.detection", data=pages, out=tmp_path / "recipe.yaml")
     net = "model={_target_: pdl_ocr.DB, width: 0.35, channels: 32}"
-    fast = [net, "train.epochs=40", "data.batch_size=8", "optim.lr=4.0e-3", "train.ema=null"]
+    fast = [net, "train.epochs=20", "data.batch_size=4", "optim.lr=4.0e-3", "train.ema=null"]
     done = workflow.train(load(recipe, [*fast, *SMALL]), run=tmp_path / "run", progress=False)
     assert done.metrics["test/hmean"] > 0.6
     session = opened(tmp_path / "run/model.pdl")
