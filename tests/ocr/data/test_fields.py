@@ -113,6 +113,11 @@ def test_files_that_are_wrong(tmp_path: Path, file: str, text: str | None, said:
         PageFields(tmp_path)
 
 
+def test_a_folder_without_pages_is_told_what_it_lacks(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no lines of pages are there; expected a folder with box/"):
+        PageFields(tmp_path)
+
+
 def test_a_folder_without_fields_is_told_what_it_lacks(tmp_path: Path) -> None:
     folder = box(tmp_path)
     for file in folder.glob("key/*"):

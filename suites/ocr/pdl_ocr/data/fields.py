@@ -22,7 +22,7 @@ from pdl.hints import Range
 from pdl.runtime.headers import EXTENSIONS
 from pdl_ocr.data import standin
 from pdl_ocr.data.lines import folder_of, located, of_split
-from pdl_ocr.data.readers import IMAGE_COLUMNS, Line, read_all, within
+from pdl_ocr.data.readers import BOX_FOLDERS, IMAGE_COLUMNS, Line, read_all, within
 from pdl_ocr.layout import places
 
 MOST_BYTES = 1 << 28
@@ -138,6 +138,9 @@ def pages_of(path: Path, split: str | None) -> list[Page]:
         return _labelled(path)
     written = [file for name in PAGES for file in (path / f"{name}.json", *sorted((path / name).glob("*.json")))]
     written = [file for file in written if file.is_file()]
+    boxes = any(path.glob("*.txt")) or any((path / each).is_dir() for each in BOX_FOLDERS)
+    if path.is_dir() and not written and not boxes:
+        raise DataError(f"{path}: no lines of pages are there; expected {FORMS}")
     lines = _written(written, path) if written else read_all(path, None, None)
     pages = dict[Path, list[Line]]()
     for line in lines:
