@@ -198,5 +198,5 @@ def shorten(faults: list[Fault], limit: int, split: str) -> list[Fault]:
     """The first `limit` faults of a kind, and one that counts the others."""
     if len(faults) <= limit:
         return faults
-    rest = len(faults) - limit
-    return [*faults[:limit], Fault(None, None, f"{rest} more of the same kind", "see the ones above", split=split)]
+    what, severity = f"{len(faults) - limit} more of the same kind", faults[0].severity
+    return [*faults[:limit], Fault(None, None, what, "see the ones above", split=split, severity=severity)]

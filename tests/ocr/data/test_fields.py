@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,18 @@ def labelled(tmp_path: Path) -> Path:
     return tmp_path / "train.txt"
 
 
-@pytest.mark.parametrize("form", [box, read, saved, labelled])
+def of_list(tmp_path: Path) -> Path:
+    """The folder of a list."""
+    return labelled(tmp_path).parent
+
+
+def without_images(tmp_path: Path) -> Path:
+    """Boxes and values alone."""
+    shutil.rmtree(box(tmp_path) / "img")
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", [box, without_images, read, saved, labelled, of_list])
 def test_forms(form: Any, tmp_path: Path) -> None:
     path = form(tmp_path)
     data = PageFields(path)
@@ -100,6 +112,9 @@ def test_lines_of_a_label_are_joined_in_reading_order(tmp_path: Path) -> None:
             '[{"input": "a/1.jpg", "lines": []}, {"input": "b/1.png", "lines": []}]',
             "two pages are called '1'",
         ),
+        ("fields.csv", "image,total\n1.jpg,2,50\n", "more cells than the 2 columns"),
+        ("fields.csv", "image,total,shop\n1.jpg,2\n", "fewer cells than the 3 columns"),
+        ("fields.csv", "image,total,total\n1.jpg,2,3\n", "two columns are called 'total'"),
         ("pages.json", "[[]]", "page 1 has no lines"),
         ("pages.json", '[{"lines": [{"text": "a", "polygon": [[1, 2]]}]}]', "no polygon"),
         ("pages.json", '[{"lines": [{"text": "a", "polygon": [[1, 2], [NaN, 1], [1, 1]]}]}]', "no polygon"),

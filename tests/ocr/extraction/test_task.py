@@ -123,6 +123,7 @@ def test_f1_counts_what_is_there_and_what_was_found() -> None:
         FieldAnswer(1, "a", "y", "", 0.9),
         FieldAnswer(1, "b", "", "", 0.9),
     ]
+    assert not FieldAnswer(0, "a", "", ".", 0.9).right
     assert f1(answers) == pytest.approx(2 / 4)
     assert f1(answers, exact=True) == 0
 

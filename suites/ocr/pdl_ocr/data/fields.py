@@ -22,7 +22,7 @@ from pdl.hints import Range
 from pdl.runtime.headers import EXTENSIONS
 from pdl_ocr.data import standin
 from pdl_ocr.data.lines import folder_of, located, of_split
-from pdl_ocr.data.readers import BOX_FOLDERS, IMAGE_COLUMNS, Line, read_all, within
+from pdl_ocr.data.readers import BOX_FOLDERS, IMAGE_COLUMNS, IMAGE_FOLDERS, Line, of_boxes, read_all, within
 from pdl_ocr.layout import places
 
 MOST_BYTES = 1 << 28
@@ -134,14 +134,19 @@ def pages_of(path: Path, split: str | None) -> list[Page]:
     """The pages of a folder or of a list. DataError where the form is not known."""
     if path.is_dir() and split and (path / split).is_dir():
         path = path / split
-    if path.is_file():
-        return _labelled(path)
+    lists = [path] if path.is_file() else [path / f"{split}.txt", *sorted(path.glob("*.txt"))]
+    labelled = next((file for file in lists if file.is_file() and "\t[" in _text(file).split("\n", 1)[0]), None)
+    if labelled is not None or path.is_file():
+        return _labelled(labelled or path)
     written = [file for name in PAGES for file in (path / f"{name}.json", *sorted((path / name).glob("*.json")))]
     written = [file for file in written if file.is_file()]
-    boxes = any(path.glob("*.txt")) or any((path / each).is_dir() for each in BOX_FOLDERS)
-    if path.is_dir() and not written and not boxes:
+    boxes = next((found for each in BOX_FOLDERS if (found := sorted((path / each).glob("*.txt")))), None)
+    if path.is_dir() and not written and not boxes and not any(path.glob("*.txt")):
         raise DataError(f"{path}: no lines of pages are there; expected {FORMS}")
-    lines = _written(written, path) if written else read_all(path, None, None)
+    if written:
+        lines = _written(written, path)
+    else:
+        lines = read_all(path, None, None) if boxes is None else [line for file in boxes for line in _boxed(file)]
     pages = dict[Path, list[Line]]()
     for line in lines:
         if line.polygon is None:
@@ -153,6 +158,13 @@ def pages_of(path: Path, split: str | None) -> list[Page]:
         what = f"{len(lacking)} of {len(pages)} pages have no fields, such as {lacking[0].name}"
         raise fault(path, what, "give key/NAME.json for each, or a row in fields.csv; {} for a page without any")
     return [Page(image, tuple(own), values[key_of(image.name)]) for image, own in pages.items()]
+
+
+def _boxed(file: Path) -> list[Line]:
+    """The lines of a page in a file of ICDAR's; the image of the page need not be there."""
+    name = file.stem.removeprefix("gt_")
+    images = (file.parents[1] / folder / f"{name}{end}" for folder in (*IMAGE_FOLDERS, "") for end in EXTENSIONS)
+    return list(of_boxes(next((image for image in images if image.is_file()), file.parents[1] / name), file))
 
 
 def key_of(name: str) -> str:
@@ -250,7 +262,15 @@ def _of_table(path: Path) -> dict[str, dict[str, str]]:
     if image is None or len(names) < 2:
         what = f"its columns are {listed(names) or 'none'}"
         raise fault(path, what, "give a column `image`, and one for each field")
-    rows = list(reader)
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise fault(path, f"two columns are called {twice[0]!r:.60}", "give each a name of its own")
+    rows = []
+    for row in reader:
+        if None in row or None in row.values():
+            what = f"has {'more' if None in row else 'fewer'} cells than the {len(names)} columns"
+            raise fault(path, what, f'write values with {delimiter!r} in quotes: "1{delimiter}5"', line=reader.line_num)
+        rows.append(row)
     _once([key_of(row[image] or "") for row in rows], path)
     return {
         key_of(row[image] or ""): {name: str(row.get(name) or "") for name in names if name != image} for row in rows

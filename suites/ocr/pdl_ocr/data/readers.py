@@ -99,7 +99,7 @@ def _of_folder(folder: Path, split: str | None, root: Path | None) -> list[Line]
         raise DataError(f"{folder}: several lists ({listed([each.name for each in found])}); name one as the path")
     pages = list(_pages(folder))
     if pages:
-        return [line for page, boxes in pages for line in _of_boxes(page, boxes)]
+        return [line for page, boxes in pages for line in of_boxes(page, boxes)]
     wanted = f"{split}.txt, " if split else ""
     raise DataError(
         f"{folder}: no list of lines is there ({wanted}gt.txt, labels.csv, ...), nor an LMDB set (data.mdb), nor "
@@ -215,7 +215,8 @@ def _is_polygon(points: Any) -> bool:
     )  # fmt: skip
 
 
-def _of_boxes(image: Path, file: Path) -> Iterator[Line]:
+def of_boxes(image: Path, file: Path) -> Iterator[Line]:
+    """The lines of a page in a file of ICDAR's."""
     rows = [(number, row) for number, row in enumerate(_text(file).splitlines(), 1) if row.strip()]
     if not rows:
         yield Line(image, "", ())

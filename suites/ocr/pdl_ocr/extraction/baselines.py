@@ -29,7 +29,7 @@ def baselines(task: InformationExtraction, datasets: Mapping[str, Any], split: s
         candidates = list(_candidates(PageText.of(sample["lines"], task.width)))
         found = {}
         for name, (forms, place) in usual.items():
-            best = max(candidates, key=lambda each: (forms[_form(each[0])], -abs(each[1] - place)))
+            best = max(candidates, key=lambda each: (forms[_form(each[0])], -abs(each[1] - place)), default=("", 0.0))
             if forms[_form(best[0])]:
                 found[name] = {"text": best[0], "score": 1.0}
         for metric in measured.values():

@@ -38,7 +38,8 @@ def _unreadable(data: PageFields) -> Iterator[Fault]:
     for index in range(len(data)):
         lines = data[index]["lines"]
         if not any(line["text"].strip() for line in lines):
-            yield Fault(data.path_of(index), index, "has no line with a text", "leave it out")
+            what = "has no line with a text"
+            yield Fault(data.path_of(index), index, what, "fine, if the page is empty", severity="warning")
         elif (count := len(PageText.of(lines).pieces)) > PIECES[-1]:
             what = f"has {count} pieces of lines, of which the first {PIECES[-1]} are read"
             yield Fault(data.path_of(index), index, what, "fine, if the fields are not at the end", severity="warning")

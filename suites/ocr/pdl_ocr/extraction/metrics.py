@@ -20,8 +20,8 @@ class FieldAnswer(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the letters and digits are the same."""
-        return squashed(self.wanted) == squashed(self.found)
+        """Whether the letters and digits are the same, or neither is there."""
+        return bool(self.wanted) == bool(self.found) and squashed(self.wanted) == squashed(self.found)
 
 
 def f1(answers: Sequence[FieldAnswer], *, exact: bool = False) -> float:

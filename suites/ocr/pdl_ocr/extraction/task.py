@@ -127,6 +127,11 @@ class InformationExtraction(Task):
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on the fields, the characters, and how long values are."""
         train = datasets.get("train")
+        for split, data in datasets.items():
+            own = {name for index in range(len(data)) for name in data[index]["fields"]}
+            if self.fields and own.isdisjoint(self.fields):
+                have = listed(sorted(own), 10) or "none"
+                raise DataError(f"data.{split} has no value of {listed(self.fields, 10)}; its fields are {have}")
         if train is None:
             if "characters" not in self.vocabularies:
                 raise DataError("data.train is needed to know the characters; give it, or use the run that was trained")

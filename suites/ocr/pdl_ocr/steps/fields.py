@@ -85,11 +85,10 @@ class PageText:
 
     @classmethod
     def of(cls, lines: Sequence[Mapping[str, Any]], width: int = WIDTH) -> PageText:
-        """Of lines {"text", "polygon"}, those without text left out. DataError where none has any, or one is not as it
-        should be."""
+        """Of lines {"text", "polygon"}, those without text left out. DataError where one is not as it should be."""
         kept = [i for i, line in enumerate(lines) if _text_of(line, i).strip()]
         if not kept:
-            raise DataError("none of the lines has a text: nothing to find fields in")
+            return cls([], [], [], np.zeros((0, 4), np.float32), width)
         corners = np.stack([_corners_of(lines[i], i) for i in kept])
         order = [place.line for place in places(corners.tolist())]
         boxes = Boxes.of(corners[order])
@@ -209,7 +208,7 @@ class PageLines(InputStep):
 
     An item is what a reader of pages answers: {"lines": [{"text", "polygon"}, ...]}, also as the path of a JSON file of
     one or of a list of these (`pdl predict READER PAGES --json > pages.json`). Lines may be in any order. P is the
-    next of `PIECES`; of larger pages the end is left out, and "cut" in the answer says how many lines were read.
+    next of `PIECES`; of larger pages the end is left out, and "cut" in the answer says how many characters were read.
 
     gives        "characters" or "boxes"
     vocabulary   of the characters, whose first two names are the padding and the unknown one
@@ -241,7 +240,7 @@ class PageLines(InputStep):
         if page is None:
             page = sample.memo[MEMO] = PageText.of(lines_of(item), self.width)
             if len(page.pieces) > page.rows:
-                sample.note_cut(page.known[-1].line + 1)
+                sample.note_cut(sum(piece.end - piece.begin for piece in page.known))
         return page.characters(self.numbers) if self.gives == "characters" else page.padded_boxes()
 
     def title(self, item: Any) -> str:
@@ -322,10 +321,10 @@ class FieldValues(Thresholded):
     end and of being inside, the last row that of "not there". `lines` are the numbers of the lines that a value is on,
     as they were given; a field that is not on the page is left out.
 
-    A span (i, j) weighs p(begins at i) p(ends at j) times the product of p(inside) / 0.5 of those of its characters for
-    which that is less than 1, to the power `INSIDE`. The value is the text (by letters and digits) whose spans weigh
-    most together, as a total may stand in several places; its score is the sum of their p(i) p(j). The field is not
-    there where that is more likely than not.
+    A span (i, j) with a letter or a digit weighs p(begins at i) p(ends at j) times the product of p(inside) / 0.5 of
+    those of its characters for which that is less than 1, to the power `INSIDE`. The value is the text (by letters and
+    digits) whose spans weigh most together, as a total may stand in several places; its score is the sum of their p(i)
+    p(j). The field is not there where that is more likely than not.
 
     names     of the fields
     longest   the most characters of a value, for each
@@ -361,7 +360,8 @@ class FieldValues(Thresholded):
                 assert first is not None
                 assert last is not None
                 span = Span(first, last)
-                same.setdefault(squashed(said := span.text(page.lines)) or said, []).append((each, span))
+                if letters := squashed(span.text(page.lines)):
+                    same.setdefault(letters, []).append((each, span))
             if not same:
                 continue
             best = max(same.values(), key=lambda group: sum(np.exp(each.weight) for each, _ in group))
