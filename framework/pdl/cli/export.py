@@ -51,6 +51,8 @@ def command(
     if to not in TARGETS:
         raise UsageError(f"--to {to}: choose {' or '.join(TARGETS)}")
     require_store(store)
+    if out is not None and out.suffix == ".onnx" and to == "bundle" and not check:
+        raise UsageError(f"-o {out}: its name is that of an ONNX file; add --to onnx, or name a bundle: {out.stem}.pdl")
     given = list(words or ())
     if check:
         return _check(config, given, to, opset, json)

@@ -144,6 +144,7 @@ def test_version(capsys: Capture) -> None:
         (["export", "digits_lenet"], "digits_lenet is a bundle already; --to onnx"),
         (["export", "digits_lenet", "--to", "onnx", "--store", "bf16"], "--weights, --store, --form and"),
         (["export", "nowhere", "--to", "paper"], "--to paper: choose bundle or onnx"),
+        (["export", "nowhere", "-o", "a.onnx"], "a.onnx: its name is that of an ONNX file; add --to onnx"),
         (["export", "nowhere", "--store", "fp8"], "--store fp8: choose fp32 or bf16 or fp16"),
         (["export", "nowhere", "-c", "x.yaml"], "-c belongs to --check"),
         (["export", "--check"], "which recipe?"),

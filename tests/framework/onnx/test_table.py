@@ -52,6 +52,7 @@ NODES: list[tuple[str, int, list[Any], Mapping[str, Any]]] = [
      {"hidden_size": 4, "direction": "reverse", "activations": ["HardSigmoid", "Softsign", "Relu"]}),
     ("Mod", 13, [f(3, 4), f(4)], {"fmod": 1}),
     ("Pad", 13, [f(3, 4), ints(-1, 2, 1, -1), np.float32(2)], {}),
+    ("Pad", 13, [np.ones((2, 3), bool), ints(1, 0, 0, 1), np.bool_(True)], {}),
     ("Pow", 13, [abs(f(3, 4)), np.array([2, 3, 0, -1], np.int64)], {}),
     ("QuantizeLinear", 13, [f(3, 4) * 9, abs(f(3)) + 0.1, np.array([3, 9, 0], np.int8)], {"axis": 0}),
     ("ReduceLogSumExp", 13, [f(3, 4, 5)], {"axes": [-1, 0], "keepdims": 0}),

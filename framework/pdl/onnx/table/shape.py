@@ -314,6 +314,7 @@ def _pad_2(ctx: Context, x: Any, *, pads: Any, mode: str = "constant", value: fl
 @onnx_op("Pad", since=11)
 def _pad(ctx: Context, x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
     fill = 0 if value is None else ctx.value(value, "the padding value").reshape(-1)[0].item()
+    fill = int(fill) if isinstance(fill, bool) else fill
     along = None if axes is None else ctx.ints(axes, "axes")
     return padded(ctx, x, ctx.ints(pads, "pads"), along, mode, fill)
 
