@@ -59,6 +59,17 @@ def test_a_recipe_is_written_learns_and_finds(tmp_path: Path, capsys: pytest.Cap
     assert main(["predict", str(tmp_path / "run"), str(tmp_path / "pages.json"), "--score", "1"]) == 0
 
 
+def test_few_pages_are_cut_so_that_no_split_is_empty(tmp_path: Path) -> None:
+    for count in range(14, 20):
+        data = write_receipts(tmp_path / str(count), "train")
+        for file in sorted(data.glob("box/*"))[count:]:
+            file.unlink()
+        recipe = init("ocr.extraction", data=data, out=tmp_path / f"{count}.yaml")
+        made = Recipe(load(recipe)).data.datasets(["train", "val", "test"])
+        assert sum(map(len, made.values())) == count
+        assert all(map(len, made.values()))
+
+
 def test_every_weight_has_a_gradient_and_padding_changes_nothing(tmp_path: Path) -> None:
     recipe = Recipe(load("ocr/page_fields", [f"data.train.path={write_receipts(tmp_path, 'train')}", *SMALL]))
     task = recipe.task.build()
@@ -159,7 +170,7 @@ def test_data_that_cannot_teach_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no value of company stands on its page"):
         workflow.train(load("ocr/page_fields", [f"data.train.path={data}"]), run=tmp_path / "other", progress=False)
     few = write_receipts(tmp_path / "few", "test")
-    for file in list(few.glob("img/*"))[3:]:
+    for file in list(few.glob("box/*"))[3:]:
         file.unlink()
     with pytest.raises(DataError, match="pages for training; at least 10 are needed"):
         init("ocr.extraction", data=few, out=tmp_path / "recipe.yaml")
