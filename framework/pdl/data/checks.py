@@ -22,6 +22,7 @@ Inspect = Callable[[str, Dataset, int, Sample], Iterable[tuple[str, Fault]]]
 each with its kind, by which `check` counts them."""
 
 _CHUNK = 256
+GENERATED = 256  # samples of a generated data set that are looked at
 
 Source = Dataset | Callable[[], Dataset]
 
@@ -36,7 +37,7 @@ def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, pro
     read, images without pixels, class lists that differ, labels outside of 0..classes-1 (or num_classes-1), classes
     without samples, and the same image (by hash of its pixels) in train and in val or test. Of one kind of fault
     in one split the first `limit` are listed and the rest is counted in one more fault. `workers` threads read.
-    `inspect` finds what else is wrong with a sample.
+    `inspect` finds what else is wrong with a sample. Of data sets that are generated the first 256 samples are read.
     """
     faults: list[Fault] = []
     opened = open_all(datasets, faults)
@@ -146,7 +147,7 @@ def _contents(split: str, dataset: Dataset, progress: Progress | None, workers: 
     """Read every sample: the indices of each content hash, and the faults of samples by their kind."""
     seen: dict[str, list[int]] = {}
     faults: dict[str, list[Fault]] = {}
-    total = len(dataset)
+    total = min(len(dataset), GENERATED) if dataset.generated else len(dataset)
 
     def look(i: int) -> tuple[str | None, list[tuple[str, Fault]]]:
         return _content(split, dataset, i, inspect)

@@ -74,6 +74,8 @@ class Dataset:
         "independent says `foldable = True` in its class"
     )
     """Why not, where they may not."""
+    generated: ClassVar[bool] = False
+    """Whether samples are made by number, as many as are wanted: `pdl check` looks at the first ones."""
 
     def __repr__(self) -> str:
         classes = f", {len(self.classes)} classes" if len(self.classes) else ""

@@ -26,6 +26,21 @@ def test_sound_data_has_no_faults_and_progress_is_told() -> None:
     assert messages == [("train", i, 6) for i in range(1, 7)] + [("val", i, 2) for i in (1, 2)]
 
 
+def test_of_generated_samples_the_first_are_looked_at() -> None:
+    class Made(Dataset):
+        generated = True
+
+        def __len__(self) -> int:
+            return 10**9
+
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"image": np.full((2, 2, 1), index)}
+
+    messages: list[tuple[str, int, int]] = []
+    assert check({"train": Made()}, progress=lambda *step: messages.append(step)) == []
+    assert messages[-1] == ("train", 256, 256)
+
+
 def test_leak_names_both() -> None:
     found = one(check({"train": images(6), "val": images(2, 5), "test": images(2, 9)}))
     assert (found.split, found.index) == ("val", 0)

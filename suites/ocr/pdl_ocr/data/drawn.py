@@ -32,6 +32,7 @@ class Drawn(Dataset):
     """Images of text that is drawn: sample i is a function of (seed, split, i). Arguments are those of `SyntheticLines`
     and `SyntheticPages`; `lengths` are the fewest and the most characters of a word of the texts."""
 
+    generated = True
     unfoldable = "its samples are drawn, of each split others; give other seeds instead"
 
     def __init__(

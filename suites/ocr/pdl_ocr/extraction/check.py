@@ -15,6 +15,7 @@ from pdl_ocr.steps.fields import PIECES, PageText
 
 SHOWN = 5  # faults of a kind and split
 MOST = 1000  # faults of a kind that are gathered
+SHOWN_LETTERS = 60  # of a value
 RARE = 5  # values of a field in training
 
 
@@ -54,7 +55,8 @@ def _nowhere(data: PageFields, names: Sequence[str]) -> Iterator[Fault]:
         for name in names:
             value = sample["fields"].get(name, "")
             if value and not spans_of(value, lines):
-                what = f"the {name} {value!r:.60} does not stand on the page"
+                shown = value if len(value) <= SHOWN_LETTERS else value[: SHOWN_LETTERS - 3] + "..."
+                what = f"the {name} {shown!r} does not stand on the page"
                 how = "correct it, or the lines; it teaches nothing, and counts as missed"
                 yield Fault(data.path_of(index), index, what, how, severity="warning")
 
