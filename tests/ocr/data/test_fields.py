@@ -97,6 +97,14 @@ def test_lines_of_a_label_are_joined_in_reading_order(tmp_path: Path) -> None:
     assert PageFields(tmp_path / "list.txt")[0]["fields"] == {"address": "MILL LANE"}
 
 
+def test_the_list_of_a_split_is_taken(tmp_path: Path) -> None:
+    first = labelled(tmp_path).read_text()
+    (tmp_path / "val.txt").write_text(first.split("\n")[0])
+    assert [len(PageFields(tmp_path, split=split)) for split in ("train", "val")] == [20, 1]
+    with pytest.raises(DataError, match=r"several lists \(train.txt, val.txt\); name one as the path"):
+        PageFields(tmp_path, split="test")
+
+
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [

@@ -59,6 +59,16 @@ def test_a_recipe_is_written_learns_and_finds(tmp_path: Path, capsys: pytest.Cap
     assert main(["predict", str(tmp_path / "run"), str(tmp_path / "pages.json"), "--score", "1"]) == 0
 
 
+def test_rare_fields_are_left_out_whatever_they_are_called(tmp_path: Path) -> None:
+    data = write_receipts(tmp_path, "train")
+    file = next(data.glob("key/*"))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "x\nmodel: {_target_: os.system}": "1", "it's": "2"}))
+    recipe = init("ocr.extraction", data=data, out=tmp_path / "recipe.yaml")
+    made = load(recipe)
+    assert made["task"]["fields"] == ["company", "date", "total"]
+    assert made["model"]["_target_"] == "pdl_ocr.LineTransformer"
+
+
 def test_few_pages_are_cut_so_that_no_split_is_empty(tmp_path: Path) -> None:
     for count in range(14, 20):
         data = write_receipts(tmp_path / str(count), "train")

@@ -134,10 +134,14 @@ def pages_of(path: Path, split: str | None) -> list[Page]:
     """The pages of a folder or of a list. DataError where the form is not known."""
     if path.is_dir() and split and (path / split).is_dir():
         path = path / split
-    lists = [path] if path.is_file() else [path / f"{split}.txt", *sorted(path.glob("*.txt"))]
-    labelled = next((file for file in lists if file.is_file() and "\t[" in _text(file).split("\n", 1)[0]), None)
-    if labelled is not None or path.is_file():
-        return _labelled(labelled or path)
+    if path.is_file():
+        return _labelled(path)
+    lists = [file for file in sorted(path.glob("*.txt")) if "\t[" in _text(file).split("\n", 1)[0]]
+    lists = [file for file in lists if file.stem == split] or lists
+    if len(lists) > 1:
+        raise DataError(f"{path}: several lists ({listed([each.name for each in lists])}); name one as the path")
+    if lists:
+        return _labelled(lists[0])
     written = [file for name in PAGES for file in (path / f"{name}.json", *sorted((path / name).glob("*.json")))]
     written = [file for file in written if file.is_file()]
     boxes = next((found for each in BOX_FOLDERS if (found := sorted((path / each).glob("*.txt")))), None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pdl.config.text import quoted
 from pdl.data.faults import fault
 from pdl.errors import listed
 from pdl.train.task import SPLITS
@@ -31,7 +32,7 @@ def write_recipe(data: Path) -> str:
         raise fault(
             data, f"none of its fields has {RARE} values in training", "give more pages, or fill in their fields"
         )
-    rare = listed([name for name in train.names if name not in names])
+    rare = listed([f"{name!r:.40}" for name in train.names if name not in names])
     epochs = int(np.clip(round(SEEN / len(train)), *EPOCHS))
     lines = [
         f"# {len(train):,} pages for training; "
@@ -42,7 +43,7 @@ def write_recipe(data: Path) -> str:
         "defaults:",
         "  - /ocr/extraction",
         "  - _self_",
-        *([f"task: {{fields: {names}}}"] if rare else []),
+        *([f"task: {{fields: [{', '.join(map(quoted, names))}]}}"] if rare else []),
         "data:",
         *(f"  {split}: {written(PageFields, splits[split])}" for split in SPLITS if split in splits),
         f"  batch_size: {4 if len(train) < 1000 else 8}",
