@@ -29,7 +29,7 @@ class Reader:
     order with columns; polygons as `db_boxes` tells them, the rest as `pdl_ocr.layout.Place` and in pixels. A
     `pdl.runtime.predict.Predictor`.
 
-    A page that was rectified has "rectified", too: {"homography" [3][3], "width", "height"}, which takes pixels of the
+    A page that was rectified has "rectified", too: {"homography" [3, 3], "width", "height"}, which takes pixels of the
     image to those of the page as it was read. Polygons are in pixels of the image all the same, clockwise from the
     corner where the upper left one of the line is on the page.
 
