@@ -124,7 +124,7 @@ def test_weights_of_few_bits(run: Path, tmp_path: Path, to: str, loss: float, si
     assert workflow.compress(run, tmp_path / "b.pdl", to=to, split="val", keep="both").products == (6, 9)
     with pytest.raises(UsageError, match="expected int8, w8 or w4"):
         workflow.compress(run, to="w3")
-    with pytest.raises(UsageError, match=f"--to {to}: it needs no --images"):
+    with pytest.raises(UsageError, match=f"--to {to}: needs no --images"):
         workflow.compress(run, to=to, onnx=tmp_path / "a.onnx")
 
 
