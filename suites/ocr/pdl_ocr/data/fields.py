@@ -15,14 +15,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from pdl.data.dataset import Dataset, Sample, StandIn, digest
-from pdl.data.faults import fault, unreadable
+from pdl.data.faults import fault
 from pdl.errors import DataError, listed
-from pdl.files import read_bytes
 from pdl.hints import Range
 from pdl.runtime.headers import EXTENSIONS
 from pdl_ocr.data import standin
 from pdl_ocr.data.lines import folder_of, located, of_split
-from pdl_ocr.data.readers import BOX_FOLDERS, IMAGE_COLUMNS, IMAGE_FOLDERS, Line, of_boxes, read_all, within
+from pdl_ocr.data.readers import BOX_FOLDERS, IMAGE_COLUMNS, IMAGE_FOLDERS, Line, of_boxes, read_all, text_of, within
 from pdl_ocr.layout import places
 
 MOST_BYTES = 1 << 28
@@ -288,12 +287,7 @@ def _fields(path: Path, value: Any) -> dict[str, str]:
 
 
 def _text(path: Path) -> str:
-    try:
-        return read_bytes(path, MOST_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError as error:
-        raise fault(path, "not UTF-8 text", "save it as UTF-8") from error
+    return text_of(path, MOST_BYTES)
 
 
 def _json(path: Path, text: str, line: int | None = None) -> Any:

@@ -121,9 +121,10 @@ def _pages(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 # -- lists -------------------------------------------------------------------------------------------------------------
-def _text(path: Path) -> str:
+def text_of(path: Path, most: int = MOST_BYTES) -> str:
+    """The text of a file of at most `most` bytes, UTF-8; DataError where it cannot be read."""
     try:
-        data = read_bytes(path, MOST_BYTES)
+        data = read_bytes(path, most)
     except OSError as error:
         raise unreadable(path, error) from error
     try:
@@ -134,7 +135,7 @@ def _text(path: Path) -> str:
 
 
 def _of_list(path: Path, root: Path) -> Iterator[Line]:
-    text = _text(path)
+    text = text_of(path)
     rows = [(number, row.rstrip("\r")) for number, row in enumerate(text.split("\n"), 1) if row.strip()]
     if not rows:
         raise fault(path, "the list is empty", f"write lines of the form {FORMS}")
@@ -217,7 +218,7 @@ def _is_polygon(points: Any) -> bool:
 
 def of_boxes(image: Path, file: Path) -> Iterator[Line]:
     """The lines of a page in a file of ICDAR's."""
-    rows = [(number, row) for number, row in enumerate(_text(file).splitlines(), 1) if row.strip()]
+    rows = [(number, row) for number, row in enumerate(text_of(file).splitlines(), 1) if row.strip()]
     if not rows:
         yield Line(image, "", ())
     for number, row in rows:
