@@ -35,6 +35,8 @@ class LineTransformer(nn.Module):
     makes of how one lies from the other, as LayoutLMv2 learns them for buckets of distances (Y. Xu et al., arXiv
     2012.14740). What a piece learned of its page joins its characters again, which are then scored.
 
+    vocab_size   characters known, 0 included; the task's
+    fields       what is looked for; the task's
     embedding    of a character
     dim, heads   of the attention, `layers` of it
     """
