@@ -37,6 +37,12 @@ def under_roots(path: str | Path) -> list[Path]:
     return list(dict.fromkeys(root / path for root in (data_root(), fetched_root())))
 
 
+def locate(root: str | Path) -> Path:
+    """`root` as given; if it is relative and not there, the same under PDL_DATA when that exists."""
+    path = Path(root).expanduser()
+    return next((place for place in (path, *under_roots(path)) if place.exists()), path)
+
+
 def to_get(address: str) -> str:
     """The advice for data that is not there: `address` is a name of `pdl data list` such as "cv/cifar10", or words."""
     return f"get it from {address}" if ":" in address or " " in address else f"fetch it: pdl data get {address}"

@@ -253,7 +253,7 @@ def test_few_pictures_of_a_folder(tmp_path: Path) -> None:
         ({"classes": ["7", "77"]}, "Digits: classes: '77' is none of 0, 1, .*; did you mean '7'"),
         ({"classes": ["7", "7"]}, "each once"),
         ({"classes": []}, "one name or more"),
-        ({"per_class": 30}, "per_class=30, but class '0' has 17 images in this split"),
+        ({"per_class": 30}, "per_class=30, but class '0' has 17 samples in this split"),
     ],
 )
 def test_no_such_smaller_problem(arguments: dict[str, Any], words: str) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 
 from pdl.config.text import quoted
 from pdl.data.faults import DataFault
+from pdl.data.folders import SPLIT_FOLDERS
 from pdl.data.image import read_image
 from pdl.errors import DataError, UsageError
 from pdl.hub import obtainable
-from pdl_cv.data.folder import SPLIT_FOLDERS, ImageFolder
+from pdl_cv.data.folder import ImageFolder
 
 LOOKED_AT = 64  # images whose size and colours are looked at
 SMALL = 48  # pixels: up to here images are small

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pdl
-from pdl.errors import ConfigError, DataError, listed
+from pdl.data.folders import split_folder
+from pdl.errors import ConfigError, listed
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, Task
 from pdl.train.class_loss import ClassLoss, ClassWeights, Gamma
+from pdl.train.classes import classes_of
 from pdl.train.images import answer, first_images
 from pdl.train.metrics import Mistakes, class_metrics
 from pdl_cv.classification.baselines import baselines
@@ -19,8 +21,6 @@ from pdl_cv.classification.deploy import ClassificationDeployer
 from pdl_cv.classification.preview import ClassificationPreviewer
 from pdl_cv.classification.report import ClassificationReporter
 from pdl_cv.classification.views import View, check_views, with_views
-from pdl_cv.data.folder import split_folder
-from pdl_cv.fitting import agreed
 from pdl_cv.models.blocks import Auxiliary
 
 
@@ -89,17 +89,7 @@ class Classification(Task):
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on the class names, and on gray or colour."""
-        for split, dataset in datasets.items():
-            self.classes = agreed(self.classes, dataset.classes, split=split) or _numbered(dataset)
-            labels = getattr(dataset, "labels", None)
-            if labels is not None and len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
-                raise DataError(
-                    f"data.{split}: labels {labels.min()}..{labels.max()}, but {len(self.classes)} classes are named "
-                    f"(0..{len(self.classes) - 1}); correct the labels, or name all classes in task.classes"
-                )
-        if len(self.classes) < 2:
-            have = f"{len(self.classes)} classes ({listed(self.classes)})"
-            raise DataError(f"the data has {have}; at least 2 are needed to tell them apart")
+        self.classes = classes_of(self.classes, datasets)
         self.class_loss.fit(self.classes, datasets)
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
@@ -138,10 +128,3 @@ class Classification(Task):
 
     def reporter(self) -> ClassificationReporter:
         return ClassificationReporter(self)
-
-
-def _numbered(dataset: Any) -> list[str]:
-    labels = getattr(dataset, "labels", None)
-    if labels is None or not len(labels):
-        raise ConfigError("the data set names no classes; list them in task.classes")
-    return [str(i) for i in range(int(labels.max()) + 1)]

@@ -11,12 +11,12 @@ import numpy as np
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
 from pdl.data.image import EXTENSIONS, decode_image
-from pdl.data.store import cached_arrays, file_hash, find
+from pdl.data.store import cached_arrays, file_hash, find, locate
 from pdl.files import read_bytes
 from pdl.hints import Inherited
 from pdl_cv.data import standin
 from pdl_cv.data.archive import read_tar
-from pdl_cv.data.base import ImageArrays, locate
+from pdl_cv.data.base import ImageArrays
 from pdl_cv.data.folder import ImageFolder
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

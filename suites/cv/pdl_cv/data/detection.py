@@ -301,3 +301,11 @@ def _check_wanted(table: Table, masks: bool, keypoints: bool) -> None:
         raise fault(table.root / table.sources[image], what, "outline them, or leave masks=true out")
     if keypoints and table.keypoints is None:
         raise fault(table.root, "its annotations have no keypoints", "leave keypoints=true out")
+
+
+def annotated_at(path: Path, split: str, *, keypoints: bool = False) -> dict[str, Any]:
+    """The data set, as a recipe writes it, of annotated images at a path: of their `split` where they have that.
+    DataError where there are none."""
+    _, splits = layout(Tree(path), keypoints=keypoints)
+    return {"_target_": "pdl_cv.data.DetectionFolder", "root": str(path), "split": split if split in splits else None,
+            "ratios": None, "format": "auto"}  # fmt: skip

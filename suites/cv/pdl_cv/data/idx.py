@@ -13,11 +13,11 @@ import numpy as np
 
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault, unreadable
-from pdl.data.store import find
+from pdl.data.store import find, locate
 from pdl.files import open_file, unpacked
 from pdl.hints import Inherited
 from pdl_cv.data import standin
-from pdl_cv.data.base import ImageArrays, locate
+from pdl_cv.data.base import ImageArrays
 
 MAX_BYTES = 2 << 30
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

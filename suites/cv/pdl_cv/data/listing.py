@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-
-import numpy as np
+from typing import Annotated, Any
 
 from pdl.data.dataset import Sample, StandIn
-from pdl.data.faults import DataFault, Fault, fault, unreadable
-from pdl.data.splits import check_ratios, stratified_split
-from pdl.errors import ConfigError
-from pdl.files import read_bytes
+from pdl.data.faults import DataFault, Fault
+from pdl.data.listing import listed_files
+from pdl.data.store import locate
 from pdl.hints import Inherited, Range
 from pdl_cv.data import standin
-from pdl_cv.data.base import ImageFiles, locate
-
-MAX_BYTES = 1 << 30
-
-
-class Entry(NamedTuple):
-    """A line of the list: its number, an image, the image's label and its split ("": the line names none)."""
-
-    line: int
-    path: str
-    label: str
-    split: str
+from pdl_cv.data.base import ImageFiles
 
 
 class ImageList(ImageFiles):
@@ -57,19 +43,17 @@ class ImageList(ImageFiles):
         **options: Inherited,
     ) -> None:
         self.file, self.split = locate(file), split
-        names = _read_lines(locate(classes)) if isinstance(classes, str | Path) else classes
-        lines = enumerate(_read_lines(self.file), 1)
-        entries = [_entry(self.file, number, line) for number, line in lines if line.strip()]
-        if not entries:
-            raise fault(self.file, "the list is empty", "write a line `path label` for each image")
-        found = _classes([entry.label for entry in entries]) if names is None else names
-        known = [str(name) for name in found if str(name).strip()]
-        index = {name: i for i, name in enumerate(known)}
-        labels = np.array([_label(self.file, entry, index, len(known)) for entry in entries], np.int64)
-        rows = _rows(self.file, entries, labels, split, ratios, seed)
-        self.lines = [entries[row].line for row in rows]
-        base, paths = self.file.parent if root is None else locate(root), [entries[row].path for row in rows]
-        super().__init__(base, paths, labels[rows].tolist(), known, seed=seed, **options)
+        files, self.lines = listed_files(
+            type(self).__name__,
+            self.file,
+            what="images",
+            split=split,
+            ratios=ratios,
+            seed=seed,
+            root=root,
+            classes=classes,
+        )
+        super().__init__(*files, seed=seed, **options)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:
@@ -91,82 +75,3 @@ class ImageList(ImageFiles):
 
     def _with_line(self, fault: Fault, index: int) -> Fault:
         return Fault(fault.path, index, f"{fault.what} (listed in {self.file}:{self.lines[index]})", fault.advice)
-
-
-def _read_lines(path: Path) -> list[str]:
-    try:
-        data = read_bytes(path, MAX_BYTES)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    try:
-        return data.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise fault(path, "not UTF-8 text", "save the list as UTF-8", line=line) from error
-
-
-def _entry(file: Path, number: int, line: str) -> Entry:
-    text = line.strip()
-    parts = [part.strip() for part in (text.split("\t") if "\t" in text else text.rsplit(None, 1))]
-    if len(parts) not in (2, 3) or not all(parts) or "\0" in line:
-        advice = "write a path, a tab or space, and a label (and a tab and the split, where the list tells it)"
-        raise fault(file, f"{text[:60]!r} is not `path label`", advice, line=number)
-    return Entry(number, *parts, *[""] * (3 - len(parts)))
-
-
-def _rows(
-    file: Path,
-    entries: list[Entry],
-    labels: np.ndarray,
-    split: str | None,
-    ratios: Mapping[str, float] | None,
-    seed: int,
-) -> np.ndarray:
-    """int64: which entries are of the split."""
-    told = np.array([entry.split for entry in entries])
-    if "" in told and told.any():
-        row = int(np.flatnonzero(told == "")[0])
-        raise fault(file, "it names no split, other lines do", "name the split of every line", line=entries[row].line)
-    have = sorted(set(told.tolist()) - {""})
-    if split is None:
-        if ratios is not None:
-            raise ConfigError("ImageList: ratios are given but no split; add split=train (or val, test)")
-        return np.arange(len(entries))
-    if ratios is not None and split in check_ratios("ImageList", ratios):
-        rows = np.flatnonzero(told == "train") if have else np.arange(len(entries))
-        keys = [Path(entries[row].path).as_posix() for row in rows]
-        rows = rows[stratified_split(labels[rows], ratios, split, seed=seed, keys=keys)]
-    else:
-        rows = np.flatnonzero(told == split)
-    if not len(rows):
-        what = f"has no images for split {split!r}, only {', '.join(have)}" if have else "its lines name no splits"
-        raise fault(file, what, f"cut it: give every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
-    return rows
-
-
-def _is_number(label: str) -> bool:
-    return label.isascii() and label.removeprefix("-").isdigit() and len(label) < 10
-
-
-def _classes(labels: list[str]) -> list[str]:
-    if all(map(_is_number, labels)):
-        top = max(int(label) for label in labels)
-        if top < max(10_000, 10 * len(labels)):  # a typo must not ask for billions of names; _label reports it
-            return [str(i) for i in range(top + 1)]
-        return [str(i) for i in range(len(labels))]
-    return sorted(set(labels))
-
-
-def _label(file: Path, entry: Entry, index: dict[str, int], count: int) -> int:
-    label = entry.label
-    if label in index:
-        return index[label]
-    if _is_number(label) and 0 <= int(label) < count:
-        return int(label)
-    known = ", ".join(list(index)[:5]) + (", ..." if count > 5 else "")
-    raise fault(
-        file,
-        f"label {label!r} is outside of 0..{count - 1} and no name of the class list ({known})",
-        "correct the label, or the class list (classes=)",
-        line=entry.line,
-    )

@@ -15,7 +15,9 @@ from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train.classes import agreed
 from pdl.train.images import answer, first_images
+from pdl_cv.data.detection import annotated_at
 from pdl_cv.detection.baselines import baselines
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.deploy import DetectionDeployer
@@ -24,7 +26,6 @@ from pdl_cv.detection.metrics import BoxAP, Protocol, Shown
 from pdl_cv.detection.preview import DetectionPreviewer
 from pdl_cv.detection.report import DetectionReporter
 from pdl_cv.detection.smoke import smoke_test
-from pdl_cv.fitting import agreed, annotated_at
 from pdl_cv.models.detector import Detections, Detector, Share, Targets
 
 

@@ -15,11 +15,12 @@ from pdl.errors import ConfigError, listed
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train.classes import agreed
 from pdl.train.images import answer, first_images
+from pdl_cv.data.detection import annotated_at
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.metrics import Shown
 from pdl_cv.detection.smoke import smoke_test
-from pdl_cv.fitting import agreed, annotated_at
 from pdl_cv.keypoints.baselines import baselines
 from pdl_cv.keypoints.deploy import KeypointDeployer
 from pdl_cv.keypoints.flips import Flipped

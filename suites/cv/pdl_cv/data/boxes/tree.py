@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 
 from pdl.data.faults import DataFault, Fault, fault, unreadable
+from pdl.data.folders import SPLIT_FOLDERS
 from pdl.data.image import EXTENSIONS
+from pdl.data.store import locate
 from pdl.files import MOST_TEXT, read_bytes
-from pdl_cv.data.base import locate
 from pdl_cv.data.boxes.table import Table
-from pdl_cv.data.folder import SPLIT_FOLDERS
 
 MAX_FILES = 4_000_000
 SKIP = "leave such images out: data.on_error=skip in a recipe, pdl convert --on-error skip"

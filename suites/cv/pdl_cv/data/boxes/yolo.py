@@ -20,12 +20,12 @@ import numpy as np
 
 from pdl.config.source import MOST_BYTES, parsed
 from pdl.data.faults import DataFault, Fault, fault
+from pdl.data.folders import SPLIT_FOLDERS
 from pdl.errors import ConfigError
 from pdl_cv.data.boxes.shapes import Rings
 from pdl_cv.data.boxes.table import MOST_POINTS, Rows, Skeleton, Table
 from pdl_cv.data.boxes.tree import Layout, Tree, by_split, split_folder
 from pdl_cv.data.boxes.voc import names_file
-from pdl_cv.data.folder import SPLIT_FOLDERS
 
 MAX_BYTES = 16 << 20
 SPLITS = {word for words in SPLIT_FOLDERS.values() for word in words}

@@ -1,4 +1,4 @@
-"""What tasks on images look at before training."""
+"""What tasks look at before training: the classes of all splits, and whether a net takes the images."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import pdl_cv
 from pdl.errors import ConfigError, DataError
+from pdl.train.classes import agreed
 from pdl.train.images import answer
-from pdl_cv.fitting import agreed
 
 RECIPE: Any = SimpleNamespace(model=SimpleNamespace(target="pdl_cv.LeNet"))
 
