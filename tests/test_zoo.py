@@ -190,6 +190,8 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
     "nlp/tatoeba_en_zh": (question, lambda answer: answer["text"][:5], "車站在哪裡"),
     "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
+    "ocr/ppocr_v5_rec": (line, text, "TEXT3457"),
+    "ocr/ppocr_v6_rec_tiny": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_small": (line, text, "TEXT3457"),
 }
 #: for the others: an input by task

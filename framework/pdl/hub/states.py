@@ -20,6 +20,7 @@ from pdl.files import map_file
 from pdl.hub.entries import Build, Entry
 from pdl.hub.files import resolve
 from pdl.hub.index import entry
+from pdl.hub.paddle import PARAMETERS, is_paddle, named_as_in_paddle, read_paddle
 from pdl.hub.torch_file import SUFFIXES, read_torch
 from pdl.onnx import reader
 from pdl.onnx.graph import Graph
@@ -27,7 +28,7 @@ from pdl.runtime.strict import parse
 from pdl.runtime.weights import MAX_HEADER, from_bytes
 
 ONNX = ".onnx"
-Layout = Literal["pdl", "torch", "onnx", "unknown"]
+Layout = Literal["pdl", "torch", "onnx", "paddle", "unknown"]
 #: what a training or an importer may write for names that no module gave (`Program.names`), in decoders as well
 _NAMELESS = re.compile(r"((encode|step)\.)?(constant|state)(\.|$)")
 
@@ -51,7 +52,7 @@ def read_state(source: str | Path) -> State:
     """The weights of a name of the hub, a file or a run folder.
 
     Fetches what is not on this machine. UsageError for an unknown name and for files that hold no parameters
-    (ONNX graphs, bundles imported from them or in int8), DataError for damaged ones.
+    (ONNX graphs but those of Paddle, bundles imported from them or in int8), DataError for damaged ones.
     """
     name = str(source)
     if (Path(name) / "config.yaml").is_file():
@@ -80,10 +81,13 @@ def state_of(known: Entry, file: Callable[[], Path]) -> State:
 def _tensors(graph: Graph) -> dict[str, Array]:
     """The arrays of a graph by name: its initialisers, and what its nodes Constant hold."""
     held = {node.outputs[0]: node.attributes.get("value") for node in graph.nodes if node.op == "Constant"}
-    return {**{name: value for name, value in held.items() if isinstance(value, np.ndarray)}, **graph.initialisers}
+    arrays = {name: value for name, value in held.items() if isinstance(value, np.ndarray)}
+    return named_as_in_paddle(graph, {**arrays, **graph.initialisers})
 
 
 def _of_file(source: str, file: Path, hint: str) -> State:
+    if file.suffix == ONNX and is_paddle(tensors := _tensors(reader.read(file).graph)):
+        return State(source, tensors, "onnx", hint)
     _require_parameters(source, file.name)
     if file.suffix == ".pdl":
         return _of_bundle(source, file)
@@ -91,7 +95,9 @@ def _of_file(source: str, file: Path, hint: str) -> State:
         return State(source, read_torch(file), "torch", hint)
     if file.suffix == ".safetensors":
         return _of_safetensors(source, file, hint)
-    known = ", ".join((".pdl", ".safetensors", *SUFFIXES))
+    if file.suffix == PARAMETERS:
+        return State(source, read_paddle(file), "paddle", hint)
+    known = ", ".join((".pdl", ".safetensors", *SUFFIXES, PARAMETERS))
     raise DataError(
         f"{file}: weights are read from files named {known}, and from run folders; rename it, or convert it"
     )

@@ -11,6 +11,8 @@ from pdl_ocr.models import (
     PARSeq,
     PPOCRDetector,
     PPOCRRecogniser,
+    PPOCRv6Detector,
+    PPOCRv6Recogniser,
     Recogniser,
     SVTRLCNet,
     TextDetector,

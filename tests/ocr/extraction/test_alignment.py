@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pdl.train.texts import edit_distance
 from pdl_ocr.extraction.alignment import nearest, spans_of
-from pdl_ocr.recognition.metrics import edit_distance
 from pdl_ocr.steps.fields import squashed
 
 LINES = [

@@ -12,7 +12,7 @@ import pytest
 import pdl
 from pdl.config.building import build
 from pdl.errors import ShapeError
-from pdl_ocr.models import DB, EAST, PPOCRDetector, TextDetector, db, east
+from pdl_ocr.models import DB, EAST, PPOCRDetector, PPOCRv6Detector, TextDetector, db, east
 from pdl_ocr.models.detector import Doubled, Pyramid
 from pdl_ocr.models.east import Boxes
 
@@ -40,6 +40,7 @@ def test_each_pixel_has_a_probability(name: str) -> None:
         partial(DB, "pplcnet_v3", width=0.25, channels=32),
         partial(EAST, width=0.25, channels=32),
         PPOCRDetector,
+        partial(PPOCRv6Detector, "tiny"),
     ],
 )
 def test_every_parameter_learns(made: Callable[[], TextDetector]) -> None:

@@ -13,11 +13,26 @@ import pdl
 from pdl.config.building import build
 from pdl.errors import ConfigError, ShapeError
 from pdl.hub.pretrained import load_pretrained
-from pdl_ocr.models import CRNN, SVTR, PARSeq, PPOCRRecogniser, Recogniser, SVTRLCNet, crnn, parseq, svtr, svtr_lcnet
+from pdl_ocr.models import (
+    CRNN,
+    SVTR,
+    PARSeq,
+    PPOCRRecogniser,
+    PPOCRv6Recogniser,
+    Recogniser,
+    SVTRLCNet,
+    crnn,
+    parseq,
+    ppocr_v6,
+    svtr,
+    svtr_lcnet,
+)
 from pdl_ocr.models.attention import Guide
 from pdl_ocr.models.recogniser import UntilEndDecoding
 
-VARIANTS: dict[str, dict[str, Any]] = {**crnn.VARIANTS, **svtr.VARIANTS, **svtr_lcnet.VARIANTS, **parseq.VARIANTS}
+VARIANTS: dict[str, dict[str, Any]] = {
+    **crnn.VARIANTS, **svtr.VARIANTS, **svtr_lcnet.VARIANTS, **parseq.VARIANTS, **ppocr_v6.VARIANTS,
+}  # fmt: skip
 SMALL = [name for name in VARIANTS if name not in ("svtr_base", "svtr_large", "crnn_resnet34_vd", "parseq_small")]
 
 
@@ -68,10 +83,21 @@ LENGTHS = pdl.as_tensor(np.array([3, 2], np.int64))
         SVTRLCNet(width=0.125, dim=16, num_classes=5),
         SVTRLCNet(width=0.125, dim=16, guide=32, num_classes=5),
         PPOCRRecogniser(guide=32, num_classes=5),
+        PPOCRv6Recogniser(guide=32, num_classes=5),
+        PPOCRv6Recogniser("tiny", num_classes=5),
         small_parseq(max_length=3),
         small_parseq(max_length=3, permutations=1),
     ],
-    ids=["crnn", "svtr_lcnet", "guided", "ppocr guided", "parseq", "parseq in one order"],
+    ids=[
+        "crnn",
+        "svtr_lcnet",
+        "guided",
+        "ppocr guided",
+        "ppocr v6 guided",
+        "ppocr v6 tiny",
+        "parseq",
+        "parseq in one order",
+    ],
 )
 def test_every_parameter_learns(net: Recogniser) -> None:
     parts = net.loss(lines(net), LABELS, LENGTHS)

@@ -14,11 +14,11 @@ from pdl.config.compose import load
 from pdl.errors import DataError
 from pdl.runtime import load as opened
 from pdl.train import Recipe
+from pdl.train.texts import edit_distance
 from pdl.workflow.new_recipe import init
 from pdl_ocr.data.fonts import coverage, font_files, ink
 from pdl_ocr.data.fonts import opened as font_of
 from pdl_ocr.recognition import TextRecognition
-from pdl_ocr.recognition.metrics import edit_distance
 from pdl_ocr.scripts import visual
 
 LETTERS = "אבלםש"

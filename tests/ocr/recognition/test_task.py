@@ -22,7 +22,7 @@ from pdl_ocr.data.standin import drawn, write_list
 from pdl_ocr.models import CRNN
 from pdl_ocr.recognition import TextRecognition
 from pdl_ocr.recognition.loader import SameWidth
-from pdl_ocr.recognition.transfer import keep_characters
+from pdl_ocr.recognition.transfer import characters_of, keep_characters
 
 
 def recipe(folder: Path, *overrides: str) -> Any:
@@ -38,6 +38,10 @@ def test_dictionaries(tmp_path: Path) -> None:
     assert task.decode(np.eye(5)[[[2, 2, 0, 2, 4, 1]]]) == ["bb日a"]
     assert TextRecognition(dictionary="greek", lower=True).clean("ΩA") == "ωa"
     assert TextRecognition(dictionary="greek", space=False).characters[-1] != " "
+    file.write_text("\uf92c\n\u90ce\n\u212b\n", encoding="utf-8")  # two ways to write one character, and \u00c5
+    task = TextRecognition(dictionary=str(file))
+    assert task.characters == "\uf92c\u90ce\u00c5 " == TextRecognition(characters=task.characters).characters
+    assert task.encode(task.clean("\uf92c\u212b")).tolist() == [2, 3]
     file.write_text("a\nbc\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"keys\.txt:2 is 'bc'; expected one character a line"):
         TextRecognition(dictionary=str(file))
@@ -126,6 +130,25 @@ def _goes_on(run: Path) -> None:
     for ours, theirs in kept.items():
         assert np.array_equal(net.classifier.weight.data[:, ours], weights[:, theirs])
     assert np.array_equal(net.classifier.weight.data[:, 2:4], before[:, 2:4])
+
+
+def test_the_characters_of_files_of_paddle(tmp_path: Path) -> None:
+    """Of PaddleOCR's inference.yml beside one, or of what RapidOCR writes into ONNX files; a space is the last."""
+    onnx = pytest.importorskip("onnx")
+    graph = '<ir_version: 8, opset_import: ["" : 14]> g (float[N] x) => (float[N] y) { y = Add(x, x) }'
+    made = onnx.parser.parse_model(graph)
+    onnx.save(made, tmp_path / "plain.onnx")
+    made.metadata_props.add(key="character", value="\u3000\nb\n🇩🇪\n")
+    onnx.save(made, tmp_path / "rec.onnx")
+    assert characters_of(str(tmp_path / "plain.onnx")) == []
+    assert characters_of(str(tmp_path / "rec.onnx")) == ["\u3000", "b", "🇩🇪", " "]
+    settings = tmp_path / "inference.yml"
+    settings.write_text("PostProcess:\n  name: CTCLabelDecode\n  character_dict: [a, '1', 2, '~']\n")
+    (tmp_path / "inference.pdiparams").write_bytes(b"x")
+    assert characters_of(str(tmp_path / "inference.pdiparams")) == ["a", "1", "2", "~", " "]
+    settings.write_text("PostProcess:\n  name: DBPostProcess\n")
+    with pytest.raises(DataError, match=r"no list PostProcess\.character_dict, the characters of inference\.pdiparams"):
+        characters_of(str(tmp_path / "inference.pdiparams"))
 
 
 def test_what_a_check_finds(tmp_path: Path) -> None:

@@ -153,12 +153,17 @@ class Doubled(nn.Module):
 
 class Head(nn.Module):
     """A convolution of 3 x 3 to a quarter of the channels, and twice double the size: x [N, H, W, C] -> logits
-    [N, 4 H, 4 W, 1]."""
+    [N, 4 H, 4 W, 1].
 
-    def __init__(self, channels: int) -> None:
+    merged  whether its norms are part of the convolutions, as in published weights
+    """
+
+    def __init__(self, channels: int, *, merged: bool = False) -> None:
         narrow = channels // 4
-        self.conv = ConvNorm(channels, narrow, 3)
-        self.first, self.norm, self.second = Doubled(narrow, narrow), nn.BatchNorm2d(narrow), Doubled(narrow, 1)
+        plain = nn.Sequential(nn.Conv2d(channels, narrow, 3, padding=1), nn.ReLU())
+        self.conv = plain if merged else ConvNorm(channels, narrow, 3)
+        self.first, self.second = Doubled(narrow, narrow), Doubled(narrow, 1)
+        self.norm = nn.Identity() if merged else nn.BatchNorm2d(narrow)
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, 4 H, 4 W, 1]."""

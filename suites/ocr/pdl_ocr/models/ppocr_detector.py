@@ -1,16 +1,17 @@
-"""PP-OCRv4's mobile detector, as PaddleOCR publishes it, for going on with its training: a PP-LCNetV3 whose branches
-are merged (Cui et al., arXiv 2109.15099), PP-OCRv3's RSE-FPN (Li et al., arXiv 2206.03001, section 2) and DB's head."""
+"""The mobile detector of PP-OCRv4 and v5, as PaddleOCR publishes it, for going on with its training: a PP-LCNetV3 whose
+branches are merged (Cui et al., arXiv 2109.15099), PP-OCRv3's RSE-FPN (Li et al., arXiv 2206.03001, section 2) and DB's
+head."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pdl
 from pdl import nn
 from pdl.nn.blocks import ConvNorm, SqueezeExcite
 from pdl_ocr.models.detector import Head, TextDetector
-from pdl_ocr.models.ppocr import Merged, taken
+from pdl_ocr.models.ppocr import Merged, merged_of, squeezed, taken
 from pdl_ocr.models.svtr_lcnet import pages
 
 BLOCKS, ENDS = pages(0.75)
@@ -43,8 +44,8 @@ class PPOCRDetector(TextDetector):
     """Images [N, H, W, 3] (RGB, ImageNet's means), H and W multiples of 32 -> probabilities [N, H, W, 1].
 
     The merged convolutions have no norms: this is a net to begin with PaddleOCR's weights (`pretrained:
-    ocr/ppocr_v4_det`), not with random ones; for those there is `DB`. What is published does not hold the head of
-    thresholds, which training alone needs: it is learned anew.
+    ocr/ppocr_v4_det` or `ocr/ppocr_v5_det`), not with random ones; for those there is `DB`. What is published does not
+    hold the head of thresholds, which training alone needs: it is learned anew.
     """
 
     head: ClassVar[tuple[str, ...]] = ("border",)
@@ -75,47 +76,53 @@ class PPOCRDetector(TextDetector):
             y = block(y)
             if number in ENDS:
                 found.append(self.lateral[len(found)](y))
-        joined: list[pdl.Tensor] = []
-        for each, enter in zip(reversed(found), reversed(list(self.enter)), strict=True):
-            y = enter(each)
-            joined.append(y + pdl.resize(joined[-1], scale=2, mode="nearest") if joined else y)
-        scales = []
-        for number in reversed(range(len(ENDS))):
-            y = self.leave[number](joined[len(ENDS) - 1 - number])
-            scales.append(pdl.resize(y, scale=2**number, mode="nearest") if number else y)
-        return pdl.concat(scales, axis=3)
+        return excited_pyramid(found, list(self.enter), list(self.leave))
+
+
+def excited_pyramid(found: Sequence[pdl.Tensor], enter: Sequence[nn.Module], leave: Sequence[nn.Module]) -> pdl.Tensor:
+    """RSE-FPN: features of strides 4, 8, ... -> [N, H / 4, W / 4, channels]. Each enters, the coarser ones are added to
+    the finer ones, and what leaves, the coarsest first, is laid side by side."""
+    joined: list[pdl.Tensor] = []
+    for each, layer in zip(reversed(found), reversed(enter), strict=True):
+        y = layer(each)
+        joined.append(y + pdl.resize(joined[-1], scale=2, mode="nearest") if joined else y)
+    scales = []
+    for number in reversed(range(len(found))):
+        y = leave[number](joined[len(found) - 1 - number])
+        scales.append(pdl.resize(y, scale=2**number, mode="nearest") if number else y)
+    return pdl.concat(scales, axis=3)
 
 
 TASK = "text_detection"
-VARIANTS: dict[str, dict[str, Any]] = {"ppocr_v4_det": {"_target_": "pdl_ocr.PPOCRDetector"}}
+VARIANTS: dict[str, dict[str, Any]] = {
+    name: {"_target_": "pdl_ocr.PPOCRDetector"} for name in ("ppocr_v4_det", "ppocr_v5_det")
+}
 
 
 def remap(model: PPOCRDetector, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors of ch_PP-OCRv4_det_infer, under Paddle's names, in pdl's names and layouts; the head of thresholds,
-    which is not there, as it is.
+    """The tensors of ch_PP-OCRv4_det_infer or PP-OCRv5_mobile_det_infer, under Paddle's names, in pdl's names and
+    layouts; the head of thresholds, which is not there, as it is.
 
     Paddle numbers layers of a kind in the order of their making: stem, squeeze-and-excite, lateral convolutions, then
     for each stride those that enter and leave the pyramid, the head, and the merged convolutions last. Its images are
     BGR, so the stem's channels are turned. ShapeError for a file of another net.
     """
-    parameters = dict(model.named_parameters())
-    merged = [name for name, module in model.named_modules() if isinstance(module, Merged)]
-    squeezed = [
-        f"{n}.{fc}" for n, m in model.named_modules()
-        if isinstance(m, SqueezeExcite) and n.startswith("blocks") for fc in ("fc1", "fc2")
-    ]  # fmt: skip
+    merged, affine = merged_of(model, state)
     pyramid = [
         f"{side}.{i}.{name}" for i in range(len(LATERAL)) for side in ("enter", "leave")
         for name in ("conv", "se.fc1", "se.fc2")
     ]  # fmt: skip
     order = {
-        "conv2d": ["stem.0", *squeezed, *(f"lateral.{i}" for i in range(len(LATERAL))), *pyramid, "inside.conv.0",
-                   *(f"{name}.conv" for name in merged)],
+        "conv2d": ["stem.0", *squeezed(model), *(f"lateral.{i}" for i in range(len(LATERAL))), *pyramid,
+                   "inside.conv.0", *merged],
         "batch_norm2d": ["stem.1"],
         "batch_norm": ["inside.conv.1", "inside.norm"],
         "conv2d_transpose": ["inside.first.conv", "inside.second.conv"],
-        "mobile_one_block": [f"{name}.inner" for name in merged],
-        "whswish_b": [f"{name}.outer" for name in merged if f"{name}.outer.scale" in parameters],
+        **affine,
     }  # fmt: skip
-    border = {name: value.data for name, value in model.state_dict().items() if name.startswith("border.")}
-    return {**border, **nn.from_torch(model, taken("detector", order, state))}
+    return {**thresholds(model), **nn.from_torch(model, taken(model, order, state))}
+
+
+def thresholds(model: TextDetector) -> dict[str, Any]:
+    """The head of thresholds as it is in a net: what is published has none."""
+    return {name: value.data for name, value in model.state_dict().items() if name.startswith("border.")}

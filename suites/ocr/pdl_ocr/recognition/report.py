@@ -9,7 +9,8 @@ import numpy as np
 from pdl.data import Dataset, sample_name
 from pdl.report import Section, figure_grid, table
 from pdl.train import Evaluation, Reporter
-from pdl_ocr.recognition.metrics import Read, by_character, by_length, edit_distance, named
+from pdl.train.texts import Read, edit_distance
+from pdl_ocr.recognition.metrics import by_character, by_length, named
 
 if TYPE_CHECKING:
     from pdl_ocr.recognition.task import TextRecognition

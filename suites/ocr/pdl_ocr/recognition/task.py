@@ -71,7 +71,7 @@ class TextRecognition(Task):
         if dictionary is not None:
             found = from_dictionary(dictionary)
             characters = found + (" " if space and " " not in found else "")
-        self.characters = unicodedata.normalize("NFC", characters or "")
+        self.characters = normal(characters or "")
         twice = [c for c, n in Counter(self.characters).items() if n > 1]
         if twice:
             raise ConfigError(f"task.characters: {listed(twice, 10)} more than once; give each character once")
@@ -269,6 +269,16 @@ def decoding_of(model: Deployed) -> Decoding:
     post = {} if bundle is None else bundle.pipeline["post"]
     names = [step.get("step") for steps in post.values() for step in steps]
     return next((DECODINGS[name] for name in names if name in DECODINGS), CtcDecoding())
+
+
+def normal(characters: str) -> str:
+    """Unicode's normal form C of a dictionary. Those that would be others of it then, of which PaddleOCR's have a few,
+    stay as they are: no label has them, and all keep their classes."""
+    found = unicodedata.normalize("NFC", characters)
+    if len(set(found)) == len(found) or len(set(characters)) < len(characters):
+        return found
+    pairs = [(each, unicodedata.normalize("NFC", each)) for each in characters]
+    return "".join(each if form in characters or len(form) > 1 else form for each, form in pairs)
 
 
 def from_dictionary(name: str) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pdl.config.source import parsed
+from pdl.errors import DataError
 from pdl.hub.pretrained import Report, arrays_of, report, skipped
+from pdl.onnx import reader
 from pdl.runtime.bundle import read
 from pdl_ocr.models.recogniser import DECODINGS, Recogniser
 
@@ -18,7 +22,7 @@ def keep_characters(model: Recogniser, source: str, characters: str) -> None:
     if skipped():
         return
     theirs = characters_of(source)
-    if not theirs or theirs == characters:
+    if not theirs or theirs == list(characters):
         return
     given = arrays_of(model, source)
     numbers = {character: number for number, character in enumerate(theirs, 1)}
@@ -40,16 +44,34 @@ def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
-def characters_of(source: str) -> str:
-    """The characters that a run, a bundle or a model of the hub reads, in the order of their classes; "" where that is
-    not known."""
+def characters_of(source: str) -> list[str]:
+    """The characters that a run, a bundle or a model of the hub reads, in the order of their classes; none where that
+    is not known. A class may be a sequence of several (flags, in PP-OCRv5), which no dictionary of a task has."""
     from pdl.export import bundle_of
 
     path = Path(source)
     file = path / "model.pdl" if path.is_dir() else path if path.is_file() else bundle_of(source)
+    if file.suffix in (".onnx", ".pdiparams"):
+        return _of_paddle(file)
     if file.suffix != ".pdl" or not file.is_file():
-        return ""
+        return []
     bundle = read(file)
     steps = [step for each in bundle.pipeline["post"].values() for step in each if step.get("step") in DECODINGS]
-    labels = "".join(bundle.labels)
-    return labels + str(steps[0].get("more", "")) if steps and len(labels) == len(bundle.labels) else ""
+    return [*bundle.labels, *str(steps[0].get("more", ""))] if steps else []
+
+
+def _of_paddle(file: Path) -> list[str]:
+    """The characters of PaddleOCR's inference.yml beside a file, or else of the metadata that RapidOCR puts into ONNX
+    files; a space is the last class behind them."""
+    settings = file.with_name("inference.yml")
+    if settings.is_file():
+        found: Any = parsed(settings.read_text(encoding="utf-8"), settings)
+        for key in ("PostProcess", "character_dict"):
+            found = found.get(key) if isinstance(found, dict) else None
+        if not isinstance(found, list):
+            raise DataError(f"{settings}: it has no list PostProcess.character_dict, the characters of {file.name}")
+        characters = [str(each) for each in found]
+    else:
+        metadata = (reader.read(file).metadata or {}) if file.suffix == ".onnx" else {}
+        characters = metadata.get("character", "").splitlines()
+    return [*characters, " "] if characters else []
