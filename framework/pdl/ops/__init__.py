@@ -56,6 +56,7 @@ from pdl.ops.shape import *
 from pdl.ops.softmax import *
 from pdl.ops.sort import *
 from pdl.ops.sparse import *
+from pdl.ops.spectral import *
 from pdl.ops.words import explained as _explained
 
 if not _typing.TYPE_CHECKING:  # who takes what the families list

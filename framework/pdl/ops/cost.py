@@ -51,6 +51,7 @@ MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     "NormConvGrad": lambda op, ins, outs: 2 * _size(ins[0]) * math.prod(ins[10].shape[:-1]),
     "LinearCrossEntropy": lambda op, ins, outs: ins[0].shape[0] * _size(ins[1]),
     "LinearCrossEntropyGrad": lambda op, ins, outs: 2 * ins[1].shape[0] * _size(ins[2]),
+    "MelSpectrogram": lambda op, ins, outs: _size(outs[0]) * ins[2].shape[0],
     "MatMul": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
     "Linear": lambda op, ins, outs: _size(outs[0]) * ins[0].shape[-1],
     "Recurrent": lambda op, ins, outs: _size(ins[0]) * ins[3].shape[0],

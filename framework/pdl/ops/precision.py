@@ -108,6 +108,7 @@ POLICY: dict[Rule | None, str] = {
         PairProducts CDist Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR FullQR EigH SVD FullSVD Pinv FFT RealFFT InverseRealFFT SpMM SDDMM
+        STFT OverlapAdd Spectrogram MelSpectrogram
         GridSample RoiAlign RoiMax BoxIoU SelectBoxes NonMaxSuppression FocalLoss DistributionFocalLoss""",
     together: """
         Add Subtract Multiply Divide FloorDivide Remainder Copysign Nextafter Maximum Minimum Where Concat Stack Chain

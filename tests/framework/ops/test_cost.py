@@ -94,14 +94,16 @@ def test_gradients_of_fused_ops_count_twice() -> None:
 
 
 def test_no_fused_op_hides_its_products() -> None:
-    """Of every fused op in the tables of cases: one that stands for products counts them."""
+    """Of every fused op in the tables of cases: one that stands for products counts them. Fourier transforms, which are
+    written as products for other runtimes, are none."""
+    transforms = ("STFT", "Spectrogram")
     counts: dict[str, tuple[int, int]] = {}
     inside: list[int] = []
 
     def observe(op: Op, ins: Any, outs: Any) -> None:
         if inside:
             inside[0] += multiply_adds(op, ins, outs)
-        elif isinstance(op, Fused) and type(op).__name__ not in counts:
+        elif isinstance(op, Fused) and type(op).__name__ not in (*counts, *transforms):
             inside.append(0)
             op.compose(*[None if x is None else pdl.Tensor(x) for x in ins])
             counts[type(op).__name__] = (multiply_adds(op, ins, outs), inside.pop())

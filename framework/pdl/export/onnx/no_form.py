@@ -32,7 +32,7 @@ NO_FORM: dict[str, str] = {
     "EigH": _LAPACK,
     "EmbeddingGradRows": _UPDATE,
     "Erfinv": "ONNX has no inverse of Erf",
-    **dict.fromkeys(("FFT", "InverseRealFFT", "RealFFT"), _COMPLEX),
+    **dict.fromkeys(("FFT", "InverseRealFFT", "OverlapAdd", "RealFFT", "STFT"), _COMPLEX),
     "FullQR": _LAPACK,
     "FullSVD": _LAPACK,
     "Imag": _COMPLEX,

@@ -24,6 +24,7 @@ enum class Slot : int {
   kRankingEntries = 2, kRankingSizes = 3, kRankingScores = 4,                                 // ranking.h
   kRegionRows = 2, kRegionColumns = 3,                                                      // regions.h
   kBoxOrder = 2, kBoxCorners = 3, kBoxScores = 4,                                             // boxes.h
+  kFftPoints = 2, kFftRows = 3, kFftBands = 4,                                                // fft.h
   kCrfChain = 2, kCrfRows = 3, kCrfSums = 4,                                                  // crf.h
   kConvWeights = 2, kConvRows = 3, kConvPointers = 4, kConvSums = 5, kConvOutputs = 6,        // conv.h, conv_dw.h
   kByteRows = 3, kBytePointers = 4,                                                           // int8_*.h
@@ -82,6 +83,7 @@ constexpr unsigned kClassifier = together(kClassifierInputs, kClassifierRows, kC
 constexpr unsigned kRanking = together(kRankingEntries, kRankingSizes, kRankingScores, kProduct);
 constexpr unsigned kRegions = together(kRegionRows, kRegionColumns);
 constexpr unsigned kBoxes = together(kBoxOrder, kBoxCorners, kBoxScores);
+constexpr unsigned kFft = together(kFftPoints, kFftRows, kFftBands);
 constexpr unsigned kCrf = together(kCrfChain, kCrfRows, kCrfSums);
 constexpr unsigned kConvolution = together(kConvWeights, kConvRows, kConvPointers, kColumnSums);
 constexpr unsigned kWeightGradient = together(kConvRows, kConvPointers, kConvSums, kConvOutputs);

@@ -1,9 +1,11 @@
-// Compiled once per instruction set: kernels that go by indices, of rankings, of regions and boxes, of sequences, and losses of detectors.
+// Compiled once per instruction set: kernels that go by indices, of rankings, of regions and boxes, of sequences, losses of detectors, and
+// Fourier transforms.
 #include "boxes.h"
 #include "crf.h"
 #include "csr_edges.h"
 #include "ctc.h"
 #include "distance.h"
+#include "fft.h"
 #include "focal.h"
 #include "ranking.h"
 #include "regions.h"
@@ -83,5 +85,9 @@ const FocalTable<T> Kernels<T>::focal = {
     .distribution_slope = focal::distribution_slope<T>,
 };
 PDL_INSTANTIATE(Focal, focal)
+
+template <class T>
+const FftTable<T> Kernels<T>::fft = {.forward = fft::forward<T>, .inverse = fft::inverse<T>, .overlap_add = fft::overlap_add<T>};
+PDL_INSTANTIATE(Fft, fft)
 
 }  // namespace pdl::PDL_ISA

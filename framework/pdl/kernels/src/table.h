@@ -583,6 +583,27 @@ struct RotaryTable {
                  int64_t size, bool back);
 };
 
+// How frames of signals [signals, samples] are transformed (fft.h): frame f is the `size` samples from f hop - left on, filled up with zeros to n.
+// A transform of n real points is one of `points` complex ones, n / 2 of an even n, in `stages` of radix[s] whose product that is.
+enum PadMode { kPadZero, kPadReflect, kPadSymmetric, kPadEdge };
+enum Spectral { kSpectrum, kPower, kMagnitude };
+struct FftCall {
+  int64_t signals, samples, frames, size, hop, left;
+  int mode;                         // of enum PadMode: what is read beyond a signal
+  bool remove_dc;                   // frames less their means
+  double preemphasis, floor, scale; // of products with a bank, scale log(max(y, floor)) where floor is above 0
+  int64_t n, points, stages, largest;  // the largest radix
+  const int64_t *radix, *place;     // [stages], [points]
+  const void *twiddles, *turns;     // of T: of each stage [length / radix, radix - 1, 2]; [points / 2 + 1, 2] e^(-2 pi i k / n)
+};
+
+template <class T>
+struct FftTable {
+  void (*forward)(int what, T* y, const T* x, const T* window, const T* bank, int64_t width, const FftCall& call);
+  void (*inverse)(T* y, const T* x, const T* window, int64_t rows, double edge, double inner, const FftCall& call);
+  void (*overlap_add)(T* y, const T* x, const FftCall& call);
+};
+
 // Products with weights of 8 or 4 bits (nbits.h).
 struct NBitsTable {
   void (*product)(float* y, const float* x, const int32_t* packed, const float* levels, const float* bias, int64_t rows, int64_t k, int64_t n,
@@ -615,6 +636,7 @@ struct NBitsTable {
   FAMILY(Regions, regions) \
   FAMILY(Boxes, boxes) \
   FAMILY(Focal, focal) \
+  FAMILY(Fft, fft) \
   FAMILY(StateVector, statevector)
 
 struct Table {
