@@ -22,6 +22,7 @@ Inspect = Callable[[str, Dataset, int, Sample], Iterable[tuple[str, Fault]]]
 each with its kind, by which `check` counts them."""
 
 _CHUNK = 256
+NAMES = {"image": "image", "audio": "recording"}  # what samples hold, by key
 GENERATED = 256  # samples of a generated data set that are looked at
 
 Source = Dataset | Callable[[], Dataset]
@@ -34,9 +35,9 @@ def check(datasets: Mapping[str, Source], *, num_classes: int | None = None, pro
 
     A value may be a data set, or a function without arguments that makes one (so that one which cannot even be
     opened is one fault among others). Faults are: splits that cannot be opened or are empty, samples that cannot be
-    read, images without pixels, class lists that differ, labels outside of 0..classes-1 (or num_classes-1), classes
-    without samples, and the same image (by hash of its pixels) in train and in val or test. Of one kind of fault
-    in one split the first `limit` are listed and the rest is counted in one more fault. `workers` threads read.
+    read, or with nothing in them, class lists that differ, labels outside of 0..classes-1 (or num_classes-1), classes
+    without samples, and the same image or recording (by hash of its values) in train and in val or test. Of one kind of
+    fault in one split the first `limit` are listed and the rest is counted in one more fault. `workers` threads read.
     `inspect` finds what else is wrong with a sample. Of data sets that are generated the first 256 samples are read.
     """
     faults: list[Fault] = []
@@ -167,15 +168,15 @@ def _contents(split: str, dataset: Dataset, progress: Progress | None, workers: 
 
 def _content(split: str, dataset: Dataset, i: int,
              inspect: Inspect | None) -> tuple[str | None, list[tuple[str, Fault]]]:
-    """The hash of a sample's image (None if it has none), and what is wrong with the sample."""
+    """The hash of a sample's image or sound (None if it has none), and what is wrong with the sample."""
     try:
         sample = dataset[i]
-        image = sample.get("image")
-        if isinstance(image, np.ndarray) and image.size == 0:
-            what = f"the picture has no pixels, shape {image.shape}"
+        held = next((sample[key] for key in NAMES if isinstance(sample.get(key), np.ndarray)), None)
+        if held is not None and held.size == 0:
+            what = f"there is nothing in it, shape {held.shape}"
             return None, [("unread", Fault(dataset.path_of(i), i, what, "remove it"))]
         found = [] if inspect is None else list(inspect(split, dataset, i, sample))
-        return digest(str(image.shape), image) if isinstance(image, np.ndarray) else None, found
+        return None if held is None else digest(str(held.shape), held), found
     except DataFault as error:
         return None, [("unread", error.at(path=dataset.path_of(i), index=i).fault)]
     except Exception as error:
@@ -190,9 +191,15 @@ def _leaks(first: str, a: Dataset, seen_a: dict[str, list[int]], second: str, b:
         i = seen_a[content][0]
         for j in seen_b[content]:
             twin = a.path_of(i) or f"{first} index {i}"
-            faults.append(Fault(b.path_of(j), j, f"the same image is in {first}: {twin}",
+            faults.append(Fault(b.path_of(j), j, f"the same {_held_by(b, j)} is in {first}: {twin}",
                                 f"remove it from one of the two, or {second} measures memory", split=second))
     return faults
+
+
+def _held_by(dataset: Dataset, index: int) -> str:
+    """What a sample is, in a word."""
+    sample = dataset[index]
+    return next(word for key, word in NAMES.items() if key in sample)
 
 
 def shorten(faults: list[Fault], limit: int, split: str) -> list[Fault]:

@@ -5,7 +5,6 @@ An image is uint8 [H, W, C] until a step makes floats of it.
 
 from __future__ import annotations
 
-import glob
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from pdl.runtime.headers import EXTENSIONS
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import are, check, one_of
 from pdl.runtime.steps.inputs import Flag, Input, InputStep, PreStep
+from pdl.runtime.steps.paths import files_of
 
 
 class ImageInput(InputStep):
@@ -63,7 +63,7 @@ class ImageInput(InputStep):
             for film, frame, image in videos.frames(str(given)):
                 yield Input(f"{film.name}#{frame}", image, film)
         else:
-            for path in files(str(given)):
+            for path in files_of(str(given), (*EXTENSIONS, documents.PDF), "images"):
                 yield from self._pages(path, str(path))
 
     def _pages(self, content: Path | bytes, name: str) -> Iterator[Input]:
@@ -93,24 +93,6 @@ class ImageInput(InputStep):
 
     def draw(self, item: Any, caption: str, marks: Sequence[Mark]) -> Drawing:
         return Drawing(images.read(item, "rgb"), caption, marks)
-
-
-def files(name: str) -> list[Path]:
-    """The files of a path, a folder (images and PDF files at any depth) or a pattern, sorted; DataError where there are
-    none."""
-    path = Path(name).expanduser()
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        wanted = (*EXTENSIONS, documents.PDF)
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in wanted and p.is_file())
-        where = f"in this folder are no images ({', '.join(wanted)})"
-    else:
-        found = sorted(Path(p) for p in glob.glob(str(path), recursive=True) if Path(p).is_file())
-        where = "no file matches this pattern" if glob.has_magic(name) else "no such file"
-    if not found:
-        raise DataError(f"{name}: {where}")
-    return found
 
 
 # -- geometry ----------------------------------------------------------------------------------------------------------
