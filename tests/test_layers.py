@@ -18,8 +18,8 @@ SUITES = Path(__file__).parents[1] / "suites"
 LAYERS = [
     "version", "habits", "names", "lazy", "errors", "hints", "files", "dims", "dtype", "exchange", "inspection",
     "random", "kernels", "threads", "limits", "decoder_state", "vocabulary", "hashing", "compressed", "ranking",
-    "packages", "suites", "watch", "machine", "tensor", "autograd", "ops", "linalg", "fft", "program", "nn", "optim",
-    "jit", "onnx", "runtime", "report", "data", "checkpoint", "config", "hub", "export", "train", "workflow",
+    "ngram", "packages", "suites", "watch", "machine", "tensor", "autograd", "ops", "linalg", "fft", "program", "nn",
+    "optim", "jit", "onnx", "runtime", "report", "data", "checkpoint", "config", "hub", "export", "train", "workflow",
     "testing", "cli", "__main__",
 ]  # fmt: skip
 LEVEL = {name: level for level, name in enumerate(LAYERS)}

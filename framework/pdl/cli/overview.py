@@ -34,6 +34,7 @@ COMMANDS = {
     "download": "Fetch pretrained models, to be used offline.",
     "convert": "Write a data set in another format.",
     "vocab": "Learn the vocabulary of a tokenizer from texts.",
+    "ngram": "Learn an n-gram language model from texts, for `pdl predict --lm`.",
     "data": "List the public data sets that recipes name, and fetch them.",
     "hub": "Look into the cache of pretrained models, empty it, or make a mirror.",
 }

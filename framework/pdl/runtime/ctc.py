@@ -1,10 +1,10 @@
-"""Texts of words of a list out of probabilities by step: of connectionist temporal classification (Graves et al., ICML
-2006), by prefix beam search; and of nets with a step for each character and a class for the end."""
+"""Texts out of probabilities by step, by prefix beam search: of connectionist temporal classification (Graves et al.,
+ICML 2006), and of nets with a step for each character and a class for the end; of words of a list, and with n-grams."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,46 +13,62 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import DataError
 from pdl.files import read_bytes
+from pdl.kernels import ctc_beam
+from pdl.ngram import SPACE, NGrams
 
-BEAM = 16  # prefixes that are kept from step to step
+BEAM, WIDE = 16, 100  # prefixes that are kept from step to step: of words of a list, and with a language model
 LIKELY = 1e-5  # classes with less are not looked at in a step
+ALPHA, BETA, UNKNOWN = 0.5, 1.0, -23.0  # the last of words
 MOST_WORDS, MOST_BYTES = 1_000_000, 1 << 26
 
 
 class Lexicon:
-    """A trie of words as classes; `space`, a class, leads from the end of a word to the next one.
+    """A tree of words as classes; `space`, a class, leads from the end of a word to the next one.
 
-    Node 0 is the beginning of a word. A word with characters that are no classes is left out.
+    Nodes are numbered by depth, then by parent, then by class: those behind node i are [first[i], first[i + 1]), with
+    the classes `symbol`. Node 0 is the beginning of a word. A word with characters that are no classes is left out.
+
+    number  of each word in a language model; by default 0, as of a word that it lacks
     """
 
-    def __init__(self, words: Iterable[str], numbers: Mapping[str, int], space: int | None = None) -> None:
-        self.children: list[dict[int, int]] = [{}]
-        self.ends: list[bool] = [False]
-        self.size, self.left_out = 0, list[str]()
-        for word in words:
-            if all(c in numbers for c in word):
-                self._add([numbers[c] for c in word])
-            else:
-                self.left_out.append(word)
-        self.space = space
+    def __init__(
+        self,
+        words: Iterable[str],
+        numbers: Mapping[str, int],
+        space: int | None = None,
+        *,
+        number: Mapping[str, int] | None = None,
+    ) -> None:
+        words = list(dict.fromkeys(words))
+        spelled = [[numbers[c] for c in word] if all(c in numbers for c in word) else None for word in words]
+        self.left_out = [word for word, each in zip(words, spelled, strict=True) if each is None]
+        kept = [(each, word) for word, each in zip(words, spelled, strict=True) if each]
+        self.size, self.space = len(kept), space
+        self._build([each for each, _ in kept], [0 if number is None else number.get(word, 0) for _, word in kept])
 
-    def _add(self, classes: Sequence[int]) -> None:
-        node = 0
-        for c in classes:
-            following = self.children[node]
-            if c not in following:
-                following[c] = len(self.children)
-                self.children.append({})
-                self.ends.append(False)
-            node = following[c]
-        self.size += not self.ends[node]
-        self.ends[node] = True
-
-    def after(self, node: int, c: int) -> int | None:
-        """The node behind a class; None where no word goes on so."""
-        if c == self.space and self.ends[node]:
-            return 0
-        return self.children[node].get(c)
+    def _build(self, words: Sequence[Sequence[int]], ids: Sequence[int]) -> None:
+        lengths = np.array([len(word) for word in words], np.int64)
+        classes = np.concatenate([np.array(word, np.int64) for word in words] or [np.zeros(0, np.int64)])
+        starts, node = np.cumsum(lengths) - lengths, np.zeros(len(words), np.int64)  # where each word is by now
+        width = int(classes.max(initial=0)) + 1
+        parents, symbols, token = list[Array](), [np.zeros(1, np.int64)], [np.full(1, -1)]
+        own, going, base = np.array(ids, np.int64), np.arange(len(words)), 1
+        while len(going):
+            depth = len(parents)
+            found, inverse = np.unique(node * width + classes[starts[going] + depth], return_inverse=True)
+            parents.append(found // width)
+            symbols.append(found % width)
+            node = base + inverse
+            ends = lengths[going] == depth + 1
+            at = np.full(len(found), -1)
+            at[inverse[ends]] = own[going[ends]]
+            token.append(at)
+            base += len(found)
+            going, node = going[~ends], node[~ends]
+        self.symbol = np.concatenate(symbols).astype(np.int32)
+        counts = np.bincount(np.concatenate(parents or [np.zeros(0, np.int64)]), minlength=len(self.symbol))
+        self.first = np.concatenate([[1], 1 + np.cumsum(counts)]).astype(np.int32)
+        self.word = np.concatenate(token).astype(np.int32)  # number of the word that ends at a node; -1: none does
 
 
 def read_words(path: Path) -> list[str]:
@@ -68,73 +84,99 @@ def read_words(path: Path) -> list[str]:
 
 
 class Found(NamedTuple):
-    """The classes of a text, and its probability: the sum over all paths that write it and were kept."""
+    """The classes of a text; the step of each on the best path that writes it; ln of its probability, the sum over all
+    paths that write it and were kept, with what a language model adds; and without."""
 
     classes: list[int]
-    probability: float
+    steps: list[int]
+    score: float
+    log_p: float
+
+    @property
+    def probability(self) -> float:
+        """Without the language model."""
+        return math.exp(self.log_p)
 
 
-def beam_search(probabilities: Array, lexicon: Lexicon, *, blank: int = 0, width: int = BEAM) -> Found:
-    """The most probable text of words of a lexicon for probabilities [T, C], by prefix beam search (Hannun et al.,
-    arXiv 1408.2873, algorithm 1, with prefixes of words in place of a language model); no classes and probability 0
-    where there is none among the `width` prefixes that are kept.
+NOTHING = Found([], [], -math.inf, -math.inf)
+
+
+class Search:
+    """How the most probable texts are found by prefix beam search (Hannun et al., arXiv 1408.2873): those with the
+    largest
+
+        ln p(text) + alpha (ln p_model(text) + unknown (tokens that the model lacks)) + beta tokens
+
+    numbers  characters to classes; a space, where there is one, stands between words
+    blank    the class of no character; or in its place
+    end      of nets with a step for each character: the class behind the last one
+    words    the text is made of these alone
+    model    of words, or of characters (`NGrams.characters`); without one nothing is added to ln p(text)
+    unknown  by default `UNKNOWN` for words, which is e^-23, and 0 for characters
+    width    prefixes that are kept from step to step
+    likely   classes with less are not looked at in a step
+    margin   a prefix is dropped that has less than this times the probability of the best one
+    spaces   spaces in front, at the end and beside another one are no characters, as of speech: so paths that write
+             them are paths of the text without. Otherwise they are none of a text of words.
+    logs     what is searched are logarithms
     """
-    # prefix -> [probability of paths that end in a blank, and of others]; they are scaled to a sum of 1 in each step,
-    # and the logarithm of the scale is kept
-    beams: dict[tuple[int, ...], list[float]] = {(): [1.0, 0.0]}
-    nodes: dict[tuple[int, ...], int] = {(): 0}
-    scale = 0.0
-    for row in np.asarray(probabilities, np.float64):
-        likely = [int(c) for c in np.flatnonzero(row > LIKELY) if c != blank]
-        made: dict[tuple[int, ...], list[float]] = {}
-        for prefix, (ended, open_) in beams.items():
-            both, node = ended + open_, nodes[prefix]
-            own = made.setdefault(prefix, [0.0, 0.0])
-            own[0] += both * row[blank]
-            if prefix:
-                own[1] += open_ * row[prefix[-1]]
-            for c in likely:
-                following = lexicon.after(node, c)
-                if following is None:
-                    continue
-                longer = (*prefix, c)
-                gained = (ended if prefix and prefix[-1] == c else both) * row[c]
-                if gained:
-                    made.setdefault(longer, [0.0, 0.0])[1] += gained
-                    nodes[longer] = following
-        best = sorted(made.items(), key=lambda each: -sum(each[1]))[:width]
-        total = sum(map(sum, (each for _, each in best)))
-        if total <= 0:
-            return Found([], 0.0)
-        scale += math.log(total)
-        beams = {prefix: [p / total for p in both] for prefix, both in best}
-        nodes = {prefix: nodes[prefix] for prefix in beams}
-    whole = {p: sum(both) for p, both in beams.items() if not p or lexicon.ends[nodes[p]]}
-    if not whole:
-        return Found([], 0.0)
-    prefix = max(whole, key=whole.__getitem__)
-    return Found(list(prefix), whole[prefix] * math.exp(scale))
 
+    def __init__(
+        self,
+        classes: int,
+        numbers: Mapping[str, int],
+        *,
+        blank: int | None = None,
+        end: int | None = None,
+        words: Iterable[str] | None = None,
+        model: NGrams | None = None,
+        alpha: float = ALPHA,
+        beta: float = BETA,
+        unknown: float | None = None,
+        width: int | None = None,
+        likely: float = LIKELY,
+        margin: float = 0.0,
+        spaces: bool = False,
+        logs: bool = False,
+    ) -> None:
+        self.classes = classes
+        numbers = {letter: c for letter, c in numbers.items() if c < classes}
+        self.lexicon: Lexicon | None = None
+        space, ids, tokens = numbers.get(" "), dict[str, int](), None
+        if model is not None:
+            ids = {token: i for i, token in enumerate(model.tokens, 1) if i > 2}
+            if model.characters:
+                tokens = np.zeros(classes, np.int32)
+                for letter, c in numbers.items():
+                    tokens[c] = ids.get(SPACE if letter == " " else letter, 0)
+            elif words is None:
+                self.lexicon = Lexicon(ids, numbers, space, number=ids)
+        if words is not None:
+            self.lexicon = Lexicon(words, numbers, space, number=ids)
+        lexicon = self.lexicon
+        if unknown is None:
+            unknown = UNKNOWN if tokens is None else 0.0
+        self._options = {
+            "width": (BEAM if model is None else WIDE) if width is None else width,
+            "blank": -1 if blank is None else blank,
+            "end": -1 if end is None else end,
+            "space": -1 if space is None else space,
+            "logs": logs, "spaces": spaces, "least": likely, "margin": margin, "closed": words is not None,
+            "words": lexicon and ctc_beam.Words(lexicon.first, lexicon.symbol, lexicon.word, classes),
+            "model": model and model.kernel,
+            "tokens": tokens, "sentence": 2, "alpha": alpha, "beta": beta, "unknown": alpha * unknown,
+        }  # fmt: skip
 
-def search_until_end(probabilities: Array, lexicon: Lexicon, *, end: int = 0, width: int = BEAM) -> Found:
-    """The most probable text of words of a lexicon for probabilities [T, C] of the characters one behind the other and
-    of the `end` behind them: the product of those of its steps, the end's among them. No classes and probability 0
-    where there is none among the `width` prefixes that are kept at each step.
-    """
-    rows = np.asarray(probabilities, np.float64)
-    if not 0 <= end < rows.shape[1]:
-        return Found([], 0.0)
-    best = Found([], 0.0)
-    prefixes: list[tuple[tuple[int, ...], int, float]] = [((), 0, 1.0)]  # classes, node, probability
-    for row in rows:
-        made = list[tuple[tuple[int, ...], int, float]]()
-        for prefix, node, before in prefixes:
-            whole = before * float(row[end])
-            if (not prefix or lexicon.ends[node]) and whole > best.probability:
-                best = Found(list(prefix), whole)
-            following = dict(lexicon.children[node])
-            if lexicon.space is not None and lexicon.ends[node]:
-                following[lexicon.space] = 0
-            made += [((*prefix, c), to, before * float(row[c])) for c, to in following.items()]
-        prefixes = sorted(made, key=lambda each: -each[2])[:width]
-    return best
+    def begin(self) -> ctc_beam.BeamSearch:
+        """A search to `feed` with steps [T, classes], in pieces of any length, that says the `best` texts so far."""
+        return ctc_beam.BeamSearch(self.classes, **self._options)
+
+    def best(self, steps: Array, n: int = 1) -> Iterator[Found]:
+        """The n best texts of steps [T, classes], best first; none where no text is among the prefixes kept."""
+        search = self.begin()
+        search.feed(np.ascontiguousarray(steps))
+        yield from map(Found._make, search.best(n))
+
+    def __call__(self, steps: Array) -> Found:
+        """The best text of steps [T, classes]; no classes and probability 0 where there is none."""
+        return next(self.best(steps), NOTHING)

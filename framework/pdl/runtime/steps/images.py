@@ -357,4 +357,4 @@ STEPS = (
     Gray, Reverse, ToFloat, Normalize, Layout,
 )  # fmt: skip
 
-__all__ = ["STEPS", "files", *(step.__name__ for step in STEPS)]
+__all__ = ["STEPS", *(step.__name__ for step in STEPS)]

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pdl.errors import DataError, UsageError
+from pdl.ngram import NGrams, read_arpa
 from pdl.ranking import Lists, top_k
 from pdl.runtime.bidi import logical, visual
-from pdl.runtime.ctc import Found, Lexicon, beam_search, read_words, search_until_end
+from pdl.runtime.ctc import ALPHA, BETA, Search, read_words
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import are, check, count, flag, number, text
-from pdl.runtime.steps.base import NamesOf
+from pdl.runtime.steps.base import NamesOf, Resources
 from pdl.runtime.steps.inputs import Flag
 from pdl.runtime.steps.outputs import Labelled, PostStep, Ranking, Thresholded, ranked_alike
 
-WORDS = Flag("--words", "FILE", "Answer with words of this list alone (a text file), and the most probable of them.")
+SEARCHES = (
+    Flag("--words", "FILE", "Answer with words of this list alone (a text file), and the most probable of them."),
+    Flag("--lm", "FILE", "Judge texts by this language model, too: an ARPA file of words or characters (pdl ngram)."),
+    Flag("--alpha", "X", f"Weight of the language model; {ALPHA:g} unless the model says."),
+    Flag("--beta", "X", f"What each token of the language model adds; {BETA:g} unless the model says."),
+    Flag("--beam", "N", "Search the most probable text, with so many beginnings at a time."),
+)
+_SETTINGS: Mapping[str, tuple[str, type, float, float]] = {
+    "--alpha": ("alpha", float, 0, 100),
+    "--beta": ("beta", float, -100, 100),
+    "--beam": ("width", int, 1, 10_000),
+}
 
 
 class Identity(PostStep):
@@ -117,57 +131,107 @@ class Text(Labelled):
     whatever its script, and the text is brought from that order into the logical one, as it is typed
     (`pdl.runtime.bidi`).
 
-    With `--words FILE` an answer is made of words of that list alone: the most probable ones; its score is the
-    probability of the text to the power of 1 / its length."""
+    With `--words FILE` an answer is made of words of that list alone, with `--lm FILE` it is the best one with a
+    language model, and with `--beam N` the most probable one, each by prefix beam search (`pdl.runtime.ctc.Search`);
+    its score is then the probability of the text to the power of 1 / its length.
+
+    language_model  n-grams that answers are searched with, unless `--lm` names others: a vocabulary of this name has
+                    the tokens, constants NAME.first, ... are `pdl.ngram.NGrams.arrays`; `alpha` and `beta` as there
+    """
 
     any_script = True
-    lexicon: Lexicon | None = None
     mark: int
     more: str
     visual: bool
+    mark_is: ClassVar[str]  # as `Search` calls it
+    seconds: float | None = None
+    how: Mapping[str, Any] | None = None  # arguments of `Search`; None: the best class of each step
+    _search: Search | None = None
+
+    def _take(self, more: str, visual: bool, language_model: str | None, alpha: float, beta: float) -> None:
+        self.more, self.visual = text("more", more), flag("visual", visual)
+        self.language_model = None if language_model is None else text("language_model", language_model)
+        self.alpha, self.beta = number("alpha", alpha, 0, 100), number("beta", beta, -100, 100)
+
+    def bind(self, resources: Resources) -> None:
+        super().bind(resources)
+        if self.language_model is not None:
+            resources.check_vocabulary(self.language_model, self.name)
+            tokens = resources.vocabularies[self.language_model]
+            model = NGrams.of_constants(self.language_model, tokens, resources.constants)
+            self.how = {"model": model, "alpha": self.alpha, "beta": self.beta}
 
     def best(self, value: Any) -> Any:
         """bool [T]: the steps whose best class is written."""
         raise NotImplementedError(f"{type(self).__name__} must define best")
 
-    def of_words(self, value: Any, lexicon: Lexicon) -> Found:
-        """The most probable text of words of a list."""
-        raise NotImplementedError(f"{type(self).__name__} must define of_words")
-
     def __call__(self, value: Any, sample: Sample) -> Any:
         if value.ndim != 2:
             raise UsageError(f"{self.name}: expected scores [steps, classes], got {value.shape}")
-        if self.lexicon is not None:
-            found = self.of_words(value, self.lexicon)
-            return {"text": self._said(found.classes), "score": found.probability ** (1 / max(1, len(found.classes)))}
-        kept = self.best(value)
-        scores = value.max(axis=1)[kept]
-        return {
-            "text": self._said(value.argmax(axis=1)[kept]),
-            "score": float(scores.mean()) if scores.size else 0.0,
-        }
+        if self.how is not None:
+            found = self.search(value.shape[1])(value)
+            return self.answer(value, found.classes, found.steps, math.exp(found.log_p / max(1, len(found.classes))))
+        steps = np.flatnonzero(self.best(value))
+        scores = value.max(axis=1)[steps]
+        mean = float(scores.mean()) if scores.size else 0.0
+        return self.answer(value, value.argmax(axis=1)[steps].tolist(), steps.tolist(), mean)
+
+    def answer(self, value: Any, classes: Sequence[int], steps: Sequence[int], score: float) -> dict[str, Any]:
+        """The answer that has these classes, each at its step."""
+        return {"text": self._said(classes), "score": score}
 
     def _said(self, classes: Iterable[int]) -> str:
         said = "".join(self.label(int(c) - (c > self.mark)) for c in classes)
         return logical(said) if self.visual else said
 
+    def search(self, classes: int) -> Search:
+        """How texts are searched in probabilities of so many classes; made at its first use."""
+        if self._search is None or self._search.classes != classes:
+            assert self.how is not None
+            how = {self.mark_is: self.mark, "spaces": self.seconds is not None or "model" in self.how, **self.how}
+            self._search = Search(classes, self._numbers, **how)
+        return self._search
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        return {letter: i + (i >= self.mark) for i, letter in enumerate([*self.labels, *self.more])}
+
     @property
     def flags(self) -> Sequence[Flag]:
-        return [WORDS]
+        return SEARCHES
 
     def configured(self, values: Mapping[str, Sequence[str]], predictor: Any) -> PostStep:
-        if not (given := values.get(WORDS.name)):
+        given = {each.name: values[each.name][-1] for each in SEARCHES if values.get(each.name)}
+        if not given:
             return self
-        made, path = copy(self), Path(given[-1])
-        letters = [*self.labels, *self.more]
-        numbers = {letter: i + (i >= self.mark) for i, letter in enumerate(letters)}
-        words = read_words(path)
+        made, how = copy(self), dict(self.how or {})
+        if path := given.get("--words"):
+            how["words"] = self._words_of(Path(path))
+        if path := given.get("--lm"):
+            if self.visual:
+                raise UsageError("--lm: this model writes all scripts from left to right; leave it out")
+            how["model"] = read_arpa(Path(path).expanduser())
+        for name, (key, kind, least, most) in _SETTINGS.items():
+            if name not in given:
+                continue
+            if key in ("alpha", "beta") and "model" not in how:
+                raise UsageError(f"{name} is of a language model: name one with --lm FILE")
+            try:
+                how[key] = kind(given[name])
+            except ValueError:
+                how[key] = math.nan
+            if not least <= how[key] <= most:
+                raise UsageError(f"{name} {given[name]:.30}: expected a number from {least} to {most}")
+        made.how, made._search = how, None
+        return made
+
+    def _words_of(self, path: Path) -> list[str]:
+        words, letters = read_words(path), self._numbers
         if self.visual:
             words = [visual(word) for word in words]
-        made.lexicon = Lexicon(words, numbers, numbers.get(" "))
-        if not made.lexicon.size:
+        if not any(all(letter in letters for letter in word) for word in words):
             raise DataError(f"{path}: none of its words has only characters that the model reads; give others")
-        return made
+        return words
 
     def label(self, number: int) -> str:
         after = number - len(self.labels)
@@ -179,39 +243,75 @@ class Text(Labelled):
 
 class Ctc(Text):
     """`Text` by connectionist temporal classification (Graves et al., ICML 2006): the best class of each step, repeats
-    and `blank` dropped (greedy decoding); the score is the mean over the steps kept. Of words of a list the most
-    probable ones are found by prefix beam search (`pdl.runtime.ctc`)."""
+    and `blank` dropped (greedy decoding); the score is the mean over the steps kept.
+
+    `seconds`: of sounds, from one step to the next. An answer then has its "words", too: [{"word", "start", "end",
+    "score"}], from the step of its first character to that of its last one, which is about when it is heard."""
 
     name = "ctc"
+    mark_is = "blank"
 
-    def __init__(self, blank: int = 0, more: str = "", visual: bool = False) -> None:
+    def __init__(
+        self,
+        blank: int = 0,
+        more: str = "",
+        visual: bool = False,
+        seconds: float | None = None,
+        language_model: str | None = None,
+        alpha: float = ALPHA,
+        beta: float = BETA,
+    ) -> None:
         self.mark = self.blank = count("blank", blank, least=0, most=1 << 31)
-        self.more, self.visual = text("more", more), flag("visual", visual)
+        self._take(more, visual, language_model, alpha, beta)
+        self.seconds = None if seconds is None else number("seconds", seconds, 0, 3600)
+
+    def answer(self, value: Any, classes: Sequence[int], steps: Sequence[int], score: float) -> dict[str, Any]:
+        answer = super().answer(value, classes, steps, score)
+        if self.seconds is None:
+            return answer
+        letters = [(t, self._said([c]), float(value[t, c])) for c, t in zip(classes, steps, strict=True)]
+        groups = (list(group) for space, group in groupby(letters, lambda each: each[1].isspace()) if not space)
+        words = [
+            {
+                "word": "".join(letter for _, letter, _ in group),
+                "start": round(group[0][0] * self.seconds, 3),
+                "end": round((group[-1][0] + 1) * self.seconds, 3),
+                "score": sum(score for *_, score in group) / len(group),
+            }
+            for group in groups
+        ]
+        return {**answer, "text": " ".join(answer["text"].split()), "words": words}
+
+    def rows(self, answer: Any) -> list[dict[str, Any]]:
+        return [{name: value for name, value in answer.items() if name != "words"}]
 
     def best(self, value: Any) -> Any:
         best = value.argmax(axis=1)
         return (best != self.blank) & np.concatenate([[True], best[1:] != best[:-1]])
 
-    def of_words(self, value: Any, lexicon: Lexicon) -> Found:
-        return beam_search(value, lexicon, blank=self.blank)
-
 
 class UntilEnd(Text):
     """`Text` of a net whose steps are the characters of a text one behind the other, as those of decoders by attention:
     the best class of each step in front of the first one that is `end`; all of them where none is. The score is the
-    mean over these steps. Of words of a list the most probable ones are found by `pdl.runtime.ctc.search_until_end`."""
+    mean over these steps."""
 
     name = "until_end"
+    mark_is = "end"
 
-    def __init__(self, end: int = 0, more: str = "", visual: bool = False) -> None:
+    def __init__(
+        self,
+        end: int = 0,
+        more: str = "",
+        visual: bool = False,
+        language_model: str | None = None,
+        alpha: float = ALPHA,
+        beta: float = BETA,
+    ) -> None:
         self.mark = self.end = count("end", end, least=0, most=1 << 31)
-        self.more, self.visual = text("more", more), flag("visual", visual)
+        self._take(more, visual, language_model, alpha, beta)
 
     def best(self, value: Any) -> Any:
         return np.cumsum(value.argmax(axis=1) == self.end) == 0
-
-    def of_words(self, value: Any, lexicon: Lexicon) -> Found:
-        return search_until_end(value, lexicon, end=self.end)
 
 
 class TopNames(NamesOf, Ranking):
