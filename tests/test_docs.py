@@ -19,6 +19,7 @@ import pytest
 from pdl.cli import main
 from pdl_ocr.data.standin import write_list as write_words
 from pdl_ocr.data.standin import write_pages, write_receipts
+from pdl_speech.data.standin import write_folders as write_recordings
 from tests.cv.models import published
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_words(place / "words", split)
         write_pages(place / "pages", split)
     write_receipts(place, "train").rename(place / "receipts")
+    write_recordings(place / "recordings", ["no", "yes"], splits=False)
     return place
 
 

@@ -60,7 +60,9 @@ QUICK = {
     "pdl_ocr.InformationExtraction": ("ocr/sroie_fields",),
     "pdl_ocr.TextDetection": ("ocr/sroie_pages",),
     "pdl_ocr.TextRecognition": ("ocr/icdar2015_words",),
+    "pdl_speech.AudioClassification": ("speech/digits",),
     "pdl_rec.NextItem": ("rec/ml100k_gru4rec", "rec/ml100k_sasrec"),
+    "pdl_speech.SpeechRecognition": ("speech/an4_ctc",),
 }
 #: recipe -> a package of an extra that it needs
 NEEDS = {"quantum/water_vqe": "pyscf"}
@@ -85,7 +87,9 @@ def test_a_recipe_is_short_and_accepted(name: str) -> None:
 
 
 #: a recipe of each suite that every run previews
-PREVIEWED = ("cv/digits_lenet", "graph/esol_gin", "nlp/sst2_textcnn", "quantum/maxcut_qaoa", "rec/ml100k_bpr")
+PREVIEWED = (
+    "cv/digits_lenet", "graph/esol_gin", "nlp/sst2_textcnn", "quantum/maxcut_qaoa", "rec/ml100k_bpr", "speech/digits"
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -215,6 +219,9 @@ GIVEN = {
     "ocr/icdar2015_words",
     "ocr/sroie_fields",
     "ocr/sroie_pages",
+    "speech/an4_ctc",
+    "speech/fsdd",
+    "speech/keywords6",
 }
 #: lists and files of the reader's own: images, texts, lines, pages, fonts
 LISTED = {
@@ -234,6 +241,7 @@ LISTED = {
     "ocr/synthetic_words",
     "ocr/text_lines",
     "ocr/text_pages",
+    "speech/audio_folder",
 }
 
 

@@ -146,6 +146,10 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": [{"step": "session", "vocabulary": "words"}]},
         {"pre": [{"step": "words", "vocabulary": "words", "length": 3, "part": "title"}]},
     ],
+    "pdl-speech": [
+        {"pre": [{"step": "waveform", "rate": 8000}, {"step": "pad_or_crop", "samples": 4000}]},
+        {"pre": [{"step": "frames", "channels": 13}]},
+    ],
 }
 
 

@@ -132,9 +132,16 @@ class _Traced:
             outs = [as_output(x) for x in leaves(self.result)]
             self.buffers = list(recorder.assigned.values())
             recorder.program.outputs = [recorder.value_of(x) for x in (*outs, *self.buffers)]
+        given = recorder.program.inputs
+        first = len(given) - len(recorder.sources)
+        sources = sorted(  # buffers that change first: a call copies these, as it copies arguments
+            zip(recorder.sources, given[first:], strict=True), key=lambda pair: id(pair[0]) not in recorder.assigned
+        )
+        recorder.program.inputs = [*given[:first], *[value for _, value in sources]]
         self.block = Block(recorder.program)
-        self.sources = recorder.sources
-        self.arguments = len(recorder.program.inputs) - len(self.sources)
+        self.sources = [x for x, _ in sources]
+        self.replaced = [first + i for i, x in enumerate(self.sources) if id(x) in recorder.assigned]
+        self.copied = first + len(self.replaced)
         self.flows = [isinstance(x, Symbol) and x.requires_grad for x in outs]
         self._calls: dict[tuple[bool, ...], Call] = {}
         self._modules = [*recorder.modules.values(), *((m, m.training) for m in owners)]
@@ -154,7 +161,10 @@ class _Traced:
         wanted = tuple([learning and x._requires_grad and is_differentiable(x.dtype) for x in ins])
         op = self._calls.get(wanted)
         if op is None:
-            op = self._calls[wanted] = Call(self.block, wanted, self.arguments)
+            op = self._calls[wanted] = Call(self.block, wanted, self.copied)
+        if any(wanted):  # a gradient is one at the values that buffers have now
+            for i in self.replaced:
+                ins[i] = ins[i] if ins[i]._requires_grad else Tensor._wrap(ins[i]._data.copy())
         made = apply(op, *ins) if self.block.specs else ()
         outs = made if isinstance(made, tuple) else (made,)
         for buffer, value in zip(self.buffers, outs[len(self.flows) :], strict=False):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from functools import partial
 from threading import local
@@ -352,9 +353,23 @@ class _Quiet(local):
     """
 
     def __init__(self) -> None:
-        context: Context = copy_context()
-        context.run(np.seterr, all="ignore")
-        self.run = partial(flushed, context.run)
+        self.run = _in_quiet_context()
+
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Ops inside run in another context: a body that calls ops is itself in the thread's, which is not entered
+        twice."""
+        outer, self.run = self.run, _in_quiet_context()
+        try:
+            yield
+        finally:
+            self.run = outer
+
+
+def _in_quiet_context() -> partial[Any]:
+    context: Context = copy_context()
+    context.run(np.seterr, all="ignore")
+    return partial(flushed, context.run)
 
 
 _quiet = _Quiet()

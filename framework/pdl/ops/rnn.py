@@ -332,27 +332,38 @@ def gru(
 
 
 def gru_from_gates(
-    gates: Tensor, w: Tensor, bias: Tensor | None = None, *, initial: Tensor | None = None, lengths: Any = None
+    gates: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    initial: Tensor | None = None,
+    lengths: Any = None,
+    reverse: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """One layer of `gru` from what its input gives to the gates, x w_ih + b_ih, which may come from a table: rows of it
-    are products with one-hot inputs.    gates [N, L, 3 H], w [H, 3 H], bias [3 H] or None, initial [N, H] -> y [N, L,
-    H], h [N, H]
+    are products with one-hot inputs. `reverse`: from the last real step to the first.    gates [N, L, 3 H], w [H, 3 H],
+    bias [3 H] or None, initial [N, H] -> y [N, L, H], h [N, H]
     """
     full: Any = in_full(gates, w, bias, initial)
     steps = None if lengths is None else lengths if isinstance(lengths, Tensor) else Tensor(np.asarray(lengths))
-    y, h, _, _ = apply(Recurrent("gru"), full[0], full[3], None, full[1], full[2], steps)
+    y, h, _, _ = apply(Recurrent("gru", reverse), full[0], full[3], None, full[1], full[2], steps)
     return y, h
 
 
 def lstm_from_gates(
-    gates: Tensor, w: Tensor, *, initial: tuple[Tensor | None, Tensor | None] = (None, None), lengths: Any = None
+    gates: Tensor,
+    w: Tensor,
+    *,
+    initial: tuple[Tensor | None, Tensor | None] = (None, None),
+    lengths: Any = None,
+    reverse: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer of `lstm` from what its input gives to the gates, x w_ih + b, as `gru_from_gates`.    gates [N, L, 4
     H], w [H, 4 H], initial (h, c) [N, H] or None -> y [N, L, H], h, c [N, H]
     """
     full: Any = in_full(gates, w, *initial)
     steps = None if lengths is None else lengths if isinstance(lengths, Tensor) else Tensor(np.asarray(lengths))
-    y, h, c, *_ = apply(Recurrent("lstm"), full[0], full[2], full[3], full[1], None, steps)
+    y, h, c, *_ = apply(Recurrent("lstm", reverse), full[0], full[2], full[3], full[1], None, steps)
     return y, h, c
 
 

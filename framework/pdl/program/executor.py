@@ -231,7 +231,7 @@ class TwoPart(Executable):
             late.update(node.outputs if waits else ())
         program.nodes = nodes[0] + nodes[1]
         self._later = set(nodes[1])
-        super().__init__(program)
+        super().__init__(program, plan_memory(program, late=dict.fromkeys(program.inputs[first:], len(nodes[0]))))
 
     def _bind(self) -> None:
         super()._bind()

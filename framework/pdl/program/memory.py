@@ -52,18 +52,22 @@ class Plan:
         return sum(s.nbytes for s in self.storages)
 
 
-def plan_memory(program: Program, held: Mapping[Value, bool] | None = None) -> Plan:
+def plan_memory(
+    program: Program, held: Mapping[Value, bool] | None = None, late: Mapping[Value, int] | None = None
+) -> Plan:
     """Lifetimes, sharing in place, and offsets. MemoryLimitError where the block is over the limit of this thread.
 
     held   inputs that stay in memory of the caller's, and of each whether an op may overwrite it (`Op.overwrites`): an
            output of the program then lies where the input did
+    late   inputs that are written just before a node, of that number, and not before the first: even one that no node
+           reads takes no byte of what lives then
     """
     check_memory(max((size_of(v.spec) for node in program.nodes for v in node.outputs), default=0))
     last = _last_reads(program)
     views = _find_views(program)
     owner: dict[Value, Storage] = {}
     storages: list[Storage] = []
-    held = held or {}
+    held, late = held or {}, late or {}
     lies: dict[Value, Value] = {value: value for value in held}
 
     def new(value: Value, at: int) -> None:
@@ -78,13 +82,13 @@ def plan_memory(program: Program, held: Mapping[Value, bool] | None = None) -> P
             alone = all(last.get(v, at) <= at for v, where in lies.items() if where is root)
             return held[root] and len(program.nodes[at].outputs) > 1 and alone
         storage = owner.get(value)
-        if storage is None or storage.first < 0 or storage.last > at:
+        if storage is None or storage.values[0].node is None or storage.last > at:
             return False
         return all(last.get(v, at) <= at for v in storage.values)
 
     for value in program.inputs:
         if value not in held:
-            new(value, -1)
+            new(value, late.get(value, -1))
     for at, node in enumerate(program.nodes):
         for value in node.outputs:
             source = node.inputs[0] if value in views else _overwritten(node, value, at, views, free)

@@ -49,11 +49,11 @@ class Paired:
     def forward(self, outs: Arrays, ins: Sequence[Array]) -> None:
         """The block's outputs; the last of `outs` becomes the number of the call, which lasts as long as that array."""
         executable = self._take(ins)
+        executable[0].run_first(outs[:-1], tuple(ins[: self.copied]))
         with self._lock:
             self._count += 1
             number = self._count
             self._running[number] = executable
-        executable[0].run_first(outs[:-1], tuple(ins[: self.copied]))
         outs[-1][...] = number
         weakref.finalize(outs[-1], self._drop, number).atexit = False
 

@@ -12,7 +12,7 @@ from pdl.autograd.anomaly import begins_trace, user_line
 from pdl.dims import symbolic
 from pdl.dtype import DType
 from pdl.errors import GradientError, TraceError
-from pdl.ops.base import Identity, Op, Spec, apply
+from pdl.ops.base import Identity, Op, Spec, _quiet, apply
 from pdl.ops.sparse import SparseGrad
 from pdl.program.ir import Node, Program, Value, is_state
 from pdl.program.tree import is_plain, leaves, rebuild
@@ -141,10 +141,11 @@ class Recorder:
 
     @contextmanager
     def active(self) -> Iterator[Recorder]:
-        """Record the ops called in this thread inside the block."""
+        """Record the ops called in this thread inside the block. It may lie in the body of an op, as where a gradient
+        is made when it is first wanted."""
         outer, _Tracing.recorder = _Tracing.recorder, self
         try:
-            with random.refused(self._no_random):
+            with random.refused(self._no_random), _quiet.anew():
                 yield self
         finally:
             _Tracing.recorder = outer

@@ -159,6 +159,66 @@ def test_memory_of_dropped_calls_is_used_again() -> None:
     assert len(paired._free) == 1
 
 
+def test_a_call_that_fails_keeps_no_memory() -> None:
+    @jit.to_static
+    def f(x: Any) -> Any:
+        assert x.sum() > 0, "not positive"
+        return x * x
+
+    f(tensor(1, 2))
+    with pytest.raises(AssertionError, match="not positive"):
+        f(tensor(-1, -2))
+    ((traced,),) = f.programs.values()
+    (paired,) = traced.block.pairs.values()
+    assert not paired._running
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(6, 10, bias=False), nn.Conv1d(6, 10, 3, padding=1, bias=False)])
+def test_outputs_without_a_gradient_leave_the_others_right(layer: nn.Module) -> None:
+    class Net(nn.Module):  # the running statistics, and y.detach(), are outputs whose gradients nothing reads
+        def __init__(self) -> None:
+            self.layer, self.norm = layer, nn.BatchNorm1d(10)
+
+        def forward(self, x: Any) -> Any:
+            y = self.norm(self.layer(x))
+            return (y * y * y).sum(), y.detach() * 2
+
+    net = Net()
+    x = pdl.tensor(np.random.default_rng(0).normal(size=(2, 16, 6)).astype(np.float32))
+    found = []
+    for f in (net, jit.compile(net, on_fallback=pytest.fail)):
+        net.zero_grad()
+        f(x)[0].backward()
+        found.append({name: p.grad.numpy().copy() for name, p in net.named_parameters()})
+    for name, g in found[0].items():
+        np.testing.assert_allclose(found[1][name], g, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_constants_of_gradients() -> None:
+    compare(lambda x: x**3 + 2**x, jit.compile(lambda x: x**3 + 2**x, on_fallback=pytest.fail), 1, 2)
+
+
+def test_gradients_are_at_the_values_that_buffers_had() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            self.w, self.seen = nn.Parameter(np.ones(2, np.float32)), nn.Buffer(np.array([3, 4], np.float32))
+
+        def forward(self, x: Any) -> Any:
+            y = (x * self.w * self.seen).sum()
+            self.seen = self.seen + x
+            return y
+
+    nets = [Net(), jit.to_static(Net())]
+    for expected in ([3, 8], [4, 12]):  # x seen
+        for net in nets:
+            net.zero_grad()
+            y = net(tensor(1, 2, grad=False))
+            y.backward(retain_graph=True)
+            np.testing.assert_array_equal(net.w.grad.numpy(), expected)
+            y.backward()
+            np.testing.assert_array_equal(net.w.grad.numpy(), 2 * np.array(expected))
+
+
 def test_inside_a_compiled_training_step() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdl.ops.rnn import gru, lstm, lstm_from_gates, rnn_tanh
+from pdl.ops.rnn import gru, gru_from_gates, lstm, lstm_from_gates, rnn_tanh
 
 from .case import Case, draws, f
 
@@ -101,14 +101,23 @@ CASES = [
 ]
 
 _f, _ = draws(31)
+BACKWARDS = {"lengths": np.array([3, 1]), "reverse": True}
 
 
-def from_gates(gates, u, lengths):
+def from_gates(gates, u, lengths, reverse=False):
     """What the input gives is given: an identity stands in the input's place."""
-    y, (h,), (c,) = reference(lstm_step, 2, gates, [(np.eye(gates.shape[2]), u, None, None)], (), lengths, 1)
-    return y, h, c
+    group = (np.eye(gates.shape[2]), u, None, None)
+    y, h, c = reference(lstm_step, 2, gates, [group] * (1 + reverse), (), lengths, 1 + reverse)
+    return y[..., reverse * u.shape[0] :], h[int(reverse)], c[int(reverse)]
+
+
+def gru_backwards(gates, u, lengths, reverse):
+    y, h = reference(gru_step, 1, gates, [(np.eye(gates.shape[2]), u, None, None)] * 2, (), lengths, 2)
+    return y[..., u.shape[0] :], h[1]
 
 
 CASES += [
     Case(lstm_from_gates, [_f(2, 3, 8), _f(2, 8)], from_gates, kwargs={"lengths": np.array([3, 1])}, bf16=6e-2),
+    Case(lstm_from_gates, [_f(2, 3, 8), _f(2, 8)], from_gates, kwargs=BACKWARDS, bf16=6e-2),
+    Case(gru_from_gates, [_f(2, 3, 6), _f(2, 6)], gru_backwards, kwargs=BACKWARDS, bf16=6e-2),
 ]

@@ -1,0 +1,122 @@
+"""A recipe for recordings in folders, as `pdl init speech.classification --data DIR` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pdl.config.text import quoted
+from pdl.data.folders import SPLIT_FOLDERS
+from pdl.errors import DataError, UsageError
+from pdl_speech.audio.files import audio_info
+from pdl_speech.data.folder import AudioFolder
+
+LOOKED_AT = 200  # recordings whose lengths and rates are looked at
+RATES = (8_000, 16_000, 32_000)  # Hz, of nets
+LONG = 4.0  # seconds: longer recordings are sounds rather than words
+SPLITS = ("train", "val", "test")
+CUT = "{train: 0.8, val: 0.1, test: 0.1}"
+SEEN = 24_000  # recordings that training sees in all
+EPOCHS = (15, 120)
+
+
+@dataclass(frozen=True)
+class Sounds:
+    """What some recordings are like: the rate to read them at (Hz), and the length that nearly all fit into (s)."""
+
+    rate: int
+    seconds: float
+
+
+def write_recipe(data: Path) -> str:
+    """The text of a recipe that trains on the class folders in `data`.
+
+    Split folders are used as they are, the rest is cut by ratio. The rate is the highest of 8, 16 and 32 kHz that most
+    recordings have; the length is that which nearly all fit into. Short ones are words for a small net (BC-ResNet),
+    others sounds for a larger one (CNN10 of PANNs, a quarter as wide). Raises DataError for a folder that cannot be
+    used.
+    """
+    have = {split: any((data / name).is_dir() for name in SPLIT_FOLDERS[split]) for split in SPLITS}
+    ratios = _ratios(have)
+    train = AudioFolder(data, split="train" if have["train"] or ratios else None, ratios=_parsed(ratios), rate=16_000)
+    if len(train.classes) < 2:
+        raise UsageError(
+            f"{data}: {len(train.classes)} class folder ({', '.join(train.classes)}); at least 2 are needed"
+        )
+    sounds = heard(train)
+    words = sounds.seconds <= LONG
+    n_fft, mels = 2 ** int(np.ceil(np.log2(0.03 * sounds.rate))), 40 if words else 64
+    net = "BCResNet, width: 2" if words else "PANN, layers: 10, width: 0.25"
+    features = f"features: {{_target_: pdl_speech.features.LogMel, rate: {sounds.rate}, n_fft: {n_fft}, "
+    features += f"hop_length: {sounds.rate // 100}, n_mels: {mels}, floor: 1.0e-3, "
+    features += "then: [{_target_: pdl_speech.features.CMVN}]}"
+    crop = f"_target_: pdl_speech.data.transforms.PadOrCrop, samples: {round(sounds.seconds * sounds.rate)}"
+    lines = [
+        f"# {len(train.classes)} classes, {len(train)} recordings for training, at {sounds.rate} Hz, nearly all within "
+        f"{sounds.seconds:g} s.",
+        "defaults:",
+        "  - /speech/classification",
+        "  - _self_",
+        f"model: {{_target_: pdl_speech.{net}, {features}}}",
+        "data:",
+        *(line for split in SPLITS for line in _split(data, split, have, ratios)),
+        "  transforms:",
+        "    train:",
+        *(f"      - {each}" for each in _distortions(crop)),
+        "    eval:",
+        f"      - {{{crop}}}",
+        f"  batch_size: {next((size for size in (64, 32, 16) if len(train) >= 10 * size), 8)}",
+        f"train: {{epochs: {int(np.clip(round(SEEN / len(train)), *EPOCHS))}}}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def heard(train: AudioFolder) -> Sounds:
+    """What a few recordings are like."""
+    rates, seconds = [], []
+    for index in np.unique(np.linspace(0, len(train) - 1, LOOKED_AT).astype(int)):
+        try:
+            info = audio_info(train.path_of(int(index)))
+        except DataError:  # `pdl check` and training report it, with its path
+            continue
+        rates.append(info.rate)
+        seconds.append(info.seconds)
+    if not rates:
+        raise DataError(f"{train.root}: none of the recordings looked at can be read; see pdl check")
+    usual = int(np.median(rates))
+    rate = max((each for each in RATES if each <= usual), default=RATES[0])
+    length = float(np.quantile(seconds, 0.98))
+    return Sounds(rate, max(0.5, np.ceil(4 * length) / 4))
+
+
+def _distortions(crop: str) -> Sequence[str]:
+    """Transforms of training."""
+    t, rate = "_target_: pdl_speech.data.transforms.", 'rate: "${model.features.rate}"'
+    return (f"{{{t}Speed}}", f"{{{t}Noise, {rate}}}", f"{{{t}Gain}}", f"{{{crop}, random: true}}")
+
+
+def _ratios(have: dict[str, bool]) -> str:
+    """The ratios to cut train by, as YAML; empty where nothing must be cut."""
+    if have["train"] and have["val"]:
+        return ""
+    if have["train"] and have["test"]:
+        return "{train: 0.9, val: 0.1}"
+    return CUT
+
+
+def _parsed(ratios: str) -> dict[str, float] | None:
+    pairs = (part.split(":") for part in ratios.strip("{}").split(",") if part)
+    return {name.strip(): float(value) for name, value in pairs} or None
+
+
+def _split(data: Path, split: str, have: dict[str, bool], ratios: str) -> Sequence[str]:
+    cut = split in (_parsed(ratios) or {})
+    if not cut and not have[split]:
+        return ()
+    root = f"root: {quoted(data.resolve())}" if split == "train" else 'root: "${data.train.root}"'
+    more = f", ratios: {ratios}" if cut else ""
+    rate = 'rate: "${model.features.rate}"'
+    return (f"  {split}: {{_target_: pdl_speech.data.AudioFolder, {root}, split: {split}{more}, {rate}}}",)

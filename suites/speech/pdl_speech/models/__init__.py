@@ -1,0 +1,17 @@
+"""The models: one file per family."""
+
+from pdl_speech.models.audio_net import AudioNet
+from pdl_speech.models.bc_resnet import BCResNet
+from pdl_speech.models.conformer import Conformer
+from pdl_speech.models.deep_speech_2 import DeepSpeech2
+from pdl_speech.models.ds_cnn import DSCNN
+from pdl_speech.models.matchbox_net import MatchboxNet
+from pdl_speech.models.panns import PANN
+from pdl_speech.models.quartz_net import QuartzNet
+from pdl_speech.models.res8 import SpeechResNet
+from pdl_speech.models.speech_net import SpeechNet
+
+__all__ = [
+    "PANN", "AudioNet", "BCResNet", "Conformer", "DSCNN", "DeepSpeech2", "MatchboxNet", "QuartzNet", "SpeechNet",
+    "SpeechResNet",
+]  # fmt: skip
