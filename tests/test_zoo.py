@@ -28,6 +28,7 @@ from pdl.runtime import load
 from pdl.runtime.bundle import read
 from pdl.train.recipe import Recipe
 from pdl.workflow import evaluate
+from pdl_speech.data import SpokenDigits
 
 ENTRIES = hub.index()
 OURS = [name for name, entry in ENTRIES.items() if entry.command is not None]
@@ -167,6 +168,12 @@ def places(answer: Any) -> Any:
     return [(one["label"], [round(side / 64) for side in one["box"]]) for one in answer["detections"]]
 
 
+def spoken(_: Path) -> Any:
+    """A seven, at 8 kHz."""
+    data = SpokenDigits(split="test")
+    return data[int(np.flatnonzero(data.labels == 7)[0])]["audio"], 8000
+
+
 def text(answer: Any) -> Any:
     return answer["text"].replace(" ", "")
 
@@ -189,6 +196,7 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
     "nlp/ud_ewt": (sentence, speech, ["DET", "NOUN", "VERB", "DET", "NOUN"]),
     "nlp/tatoeba_en_zh": (question, lambda answer: answer["text"][:5], "車站在哪裡"),
     "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
+    "speech/digits": (spoken, label, "7"),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v5_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_tiny": (line, text, "TEXT3457"),
@@ -199,6 +207,7 @@ BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
     "detection": stop_sign, "instance_segmentation": cells, "text_classification": order,
     "embedding": sentence, "tagging": sentence, "masked_language_model": sentence, "seq2seq": question,
+    "audio_classification": spoken,
 }  # fmt: skip
 
 
