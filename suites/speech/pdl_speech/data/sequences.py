@@ -24,10 +24,11 @@ class DigitSequences(Dataset):
     faint noise: for a first look at recognition, and no measure of it. Sample i is {"audio": float32 [T], "text":
     "three one four", "speaker": str}, a function of i, the split and `seed` alone.
 
-    split  train, val or test: takes of the digits that the other splits do not have
-    count  of sequences; by default 2,000, 200 and 400
-    digits the fewest and the most of a sequence
-    rate   to which recordings are resampled (Hz)
+    split   train, val or test: takes of the digits that the other splits do not have
+    count   of sequences; by default 2,000, 200 and 400
+    digits  the fewest and the most of a sequence
+    rate    to which recordings are resampled (Hz)
+    seed    of the sequences
     """
 
     generated = True
