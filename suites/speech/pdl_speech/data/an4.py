@@ -33,6 +33,8 @@ class AN4(Dataset):
 
     rate = FRAMES
 
+    unfoldable = "its splits have speakers of their own, which folds would mix"
+
     def __init__(
         self,
         path: str | Path = "an4/an4_mfcc.npz",

@@ -33,6 +33,8 @@ class DigitSequences(Dataset):
 
     generated = True
 
+    unfoldable = "sequences are generated, as many as are wanted, of takes that each split has alone"
+
     def __init__(
         self,
         *,
