@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ def to_yaml(tree: Any) -> str:
 def quoted(text: str | os.PathLike[str]) -> str:
     """Text as a YAML string that composes back to itself: for writers of recipes."""
     return "'" + str(text).replace("'", "''").replace("${", "\\${") + "'"
+
+
+def flow(numbers: Mapping[str, float]) -> str:
+    """Numbers by plain names as a YAML mapping in one line: for writers of recipes."""
+    return f"{{{', '.join(f'{name}: {value}' for name, value in numbers.items())}}}"
 
 
 def show(config: Config, *, origins: bool = False) -> str:

@@ -17,6 +17,21 @@ from pdl.errors import ConfigError
 SPLIT_FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 
 
+CUT = {"train": 0.8, "val": 0.1, "test": 0.1}
+
+
+def splits_there(top: Path) -> dict[str, bool]:
+    """Which of train, val and test have a folder below `top`."""
+    return {split: split_folder(top, split) is not None for split in SPLIT_FOLDERS}
+
+
+def ratios_for(have: Mapping[str, bool]) -> dict[str, float]:
+    """The ratios to cut train by where only some splits have folders; none where nothing must be cut."""
+    if have["train"] and have["val"]:
+        return {}
+    return {"train": 0.9, "val": 0.1} if have["train"] and have["test"] else dict(CUT)
+
+
 class Labelled(NamedTuple):
     """Files and the classes that they belong to: paths relative to `root`, labels int64 [N], and the classes' names."""
 

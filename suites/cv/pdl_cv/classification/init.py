@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pdl.config.text import quoted
+from pdl.config.text import flow, quoted
 from pdl.data.faults import DataFault
-from pdl.data.folders import SPLIT_FOLDERS
+from pdl.data.folders import ratios_for, splits_there
 from pdl.data.image import read_image
 from pdl.errors import DataError, UsageError
 from pdl.hub import obtainable
@@ -19,8 +19,6 @@ from pdl_cv.data.folder import ImageFolder
 LOOKED_AT = 64  # images whose size and colours are looked at
 SMALL = 48  # pixels: up to here images are small
 MANY = 20  # classes: more of them are learned at three times the rate
-SPLITS = ("train", "val", "test")
-CUT = "{train: 0.8, val: 0.1, test: 0.1}"
 PRETRAINED = "cv/mobilenet_v2_imagenet"  # of photographs
 DRAWN = 0.9  # share of pixels near black or white, from which on gray images are drawings, not photographs
 
@@ -58,9 +56,9 @@ def write_recipe(data: Path) -> str:
     augmentation, batch size and epochs follow from what the images are. Raises DataError for a folder that cannot be
     used.
     """
-    have = {split: any((data / name).is_dir() for name in SPLIT_FOLDERS[split]) for split in SPLITS}
-    ratios = _ratios(have)
-    train = ImageFolder(data, split="train" if have["train"] or ratios else None, ratios=_parsed(ratios))
+    have = splits_there(data)
+    ratios = ratios_for(have)
+    train = ImageFolder(data, split="train" if have["train"] or ratios else None, ratios=ratios or None)
     if len(train.classes) < 2:
         raise UsageError(
             f"{data}: {len(train.classes)} class folder ({', '.join(train.classes)}); at least 2 are needed"
@@ -77,7 +75,7 @@ def write_recipe(data: Path) -> str:
         "  - _self_",
         f"model: {{{plan.model}}}",
         "data:",
-        *(line for split in SPLITS for line in _split(data, split, have, ratios, plan.gray)),
+        *(line for split in have for line in _split(data, split, have, ratios, plan.gray)),
         *_transforms(looks, plan),
         f"  batch_size: {min(batch_size(count), plan.batch)}",
         "  eval_batch_size: 64",
@@ -132,26 +130,12 @@ def look(train: ImageFolder) -> Looks:
     return Looks(side, gray, gray and (side <= SMALL or float(np.median(ends)) > DRAWN))
 
 
-def _ratios(have: dict[str, bool]) -> str:
-    """The ratios to cut train by, as YAML; empty where nothing must be cut."""
-    if have["train"] and have["val"]:
-        return ""
-    if have["train"] and have["test"]:
-        return "{train: 0.9, val: 0.1}"
-    return CUT
-
-
-def _parsed(ratios: str) -> dict[str, float] | None:
-    pairs = (part.split(":") for part in ratios.strip("{}").split(",") if part)
-    return {name.strip(): float(value) for name, value in pairs} or None
-
-
-def _split(data: Path, split: str, have: dict[str, bool], ratios: str, gray: bool) -> Sequence[str]:
-    cut = split in (_parsed(ratios) or {})
+def _split(data: Path, split: str, have: dict[str, bool], ratios: dict[str, float], gray: bool) -> Sequence[str]:
+    cut = split in ratios
     if not cut and not have[split]:
         return ()
     root = f"root: {quoted(data.resolve())}" if split == "train" else 'root: "${data.train.root}"'
-    more = (f", ratios: {ratios}" if cut else "") + (", mode: gray" if gray else "")
+    more = (f", ratios: {flow(ratios)}" if cut else "") + (", mode: gray" if gray else "")
     return (f"  {split}: {{_target_: pdl_cv.data.ImageFolder, {root}, split: {split}{more}}}",)
 
 

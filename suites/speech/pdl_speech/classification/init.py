@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pdl.config.text import quoted
-from pdl.data.folders import SPLIT_FOLDERS
+from pdl.config.text import flow, quoted
+from pdl.data.folders import ratios_for, splits_there
 from pdl.errors import DataError, UsageError
 from pdl_speech.audio.files import audio_info
 from pdl_speech.data.folder import AudioFolder
@@ -17,8 +17,6 @@ from pdl_speech.data.folder import AudioFolder
 LOOKED_AT = 200  # recordings whose lengths and rates are looked at
 RATES = (8_000, 16_000, 32_000)  # Hz, of nets
 LONG = 4.0  # seconds: longer recordings are sounds rather than words
-SPLITS = ("train", "val", "test")
-CUT = "{train: 0.8, val: 0.1, test: 0.1}"
 SEEN = 24_000  # recordings that training sees in all
 EPOCHS = (15, 120)
 
@@ -37,12 +35,11 @@ def write_recipe(data: Path) -> str:
     Split folders are used as they are, the rest is cut by ratio. The rate is the highest of 8, 16 and 32 kHz that most
     recordings have; the length is that which nearly all fit into. Short ones are words for a small net (res8), which
     learns FSDD faster than BC-ResNet does (99.0 % and 96.7 % in 30 epochs); others are sounds for a larger one (CNN10
-    of PANNs, a quarter as wide). Raises DataError for a folder that cannot be
-    used.
+    of PANNs, a quarter as wide). Raises DataError for a folder that cannot be used.
     """
-    have = {split: any((data / name).is_dir() for name in SPLIT_FOLDERS[split]) for split in SPLITS}
-    ratios = _ratios(have)
-    train = AudioFolder(data, split="train" if have["train"] or ratios else None, ratios=_parsed(ratios), rate=16_000)
+    have = splits_there(data)
+    ratios = ratios_for(have)
+    train = AudioFolder(data, split="train" if have["train"] or ratios else None, ratios=ratios or None, rate=16_000)
     if len(train.classes) < 2:
         raise UsageError(
             f"{data}: {len(train.classes)} class folder ({', '.join(train.classes)}); at least 2 are needed"
@@ -63,7 +60,7 @@ def write_recipe(data: Path) -> str:
         "  - _self_",
         f"model: {{_target_: pdl_speech.{net}, {features}}}",
         "data:",
-        *(line for split in SPLITS for line in _split(data, split, have, ratios)),
+        *(line for split in have for line in _split(data, split, have, ratios)),
         "  transforms:",
         "    train:",
         *(f"      - {each}" for each in _distortions(crop)),
@@ -100,25 +97,11 @@ def _distortions(crop: str) -> Sequence[str]:
     return (f"{{{t}Speed}}", f"{{{t}Noise, {rate}}}", f"{{{t}Gain}}", f"{{{crop}, random: true}}")
 
 
-def _ratios(have: dict[str, bool]) -> str:
-    """The ratios to cut train by, as YAML; empty where nothing must be cut."""
-    if have["train"] and have["val"]:
-        return ""
-    if have["train"] and have["test"]:
-        return "{train: 0.9, val: 0.1}"
-    return CUT
-
-
-def _parsed(ratios: str) -> dict[str, float] | None:
-    pairs = (part.split(":") for part in ratios.strip("{}").split(",") if part)
-    return {name.strip(): float(value) for name, value in pairs} or None
-
-
-def _split(data: Path, split: str, have: dict[str, bool], ratios: str) -> Sequence[str]:
-    cut = split in (_parsed(ratios) or {})
+def _split(data: Path, split: str, have: dict[str, bool], ratios: dict[str, float]) -> Sequence[str]:
+    cut = split in ratios
     if not cut and not have[split]:
         return ()
     root = f"root: {quoted(data.resolve())}" if split == "train" else 'root: "${data.train.root}"'
-    more = f", ratios: {ratios}" if cut else ""
+    more = f", ratios: {flow(ratios)}" if cut else ""
     rate = 'rate: "${model.features.rate}"'
     return (f"  {split}: {{_target_: pdl_speech.data.AudioFolder, {root}, split: {split}{more}, {rate}}}",)
