@@ -5,7 +5,7 @@ the origins.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -101,22 +101,13 @@ def _forced(override: Any, folders: list[Path]) -> str:
 def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any, list[_Layer], list[str]]:
     import yaml
     from hydra.errors import HydraException
-    from hydra.types import RunMode
-    from omegaconf import open_dict
     from omegaconf.errors import OmegaConfBaseException
 
     from pdl.config import hydra_sources
 
     try:
         loader = hydra_sources.loader(folders)
-        laid = loader.compute_defaults_list(file.stem, overrides, RunMode.RUN)
-        later = [each.input_line for each in laid.config_overrides]
-        groups = [text for text in overrides if text not in later]  # they choose files of the defaults list
-        composed = loader.load_configuration(file.stem, ["hydra.job.name=pdl", *groups], RunMode.RUN, from_shell=False)
-        for each in laid.config_overrides:
-            loader.override(composed, each)
-        with open_dict(composed):
-            del composed["hydra"]
+        composed, laid = loader.compose(file.stem, overrides)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ConfigError(source.syntax(Path(mark.name) if mark else file, error)) from None
@@ -124,20 +115,18 @@ def _compose(file: Path, folders: list[Path], overrides: list[str]) -> tuple[Any
         raise ConfigError(f"{shown(file)}: defaults: it builds on itself; take the entry out") from None
     except (HydraException, OmegaConfBaseException, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(_complaint(error, file, overrides, folders)) from None
-    except OSError as error:  # not hydra's own for a missing part: a name that no file can have
+    except OSError as error:
         name = str(error.filename or "")
         raise ConfigError(f"{shown(file)}: defaults: ...{name[-60:]}: {error.strerror}") from None
-    mine = [entry for entry in laid.defaults if not str(entry.config_path).startswith("hydra/")]
-    return composed, [_layer(entry, folders) for entry in mine], loader.notices
+    return composed, [_layer(entry, folders) for entry in laid], loader.notices
 
 
 def _layer(entry: Any, folders: list[Path]) -> _Layer:
     if entry.primary:
         return _Layer(None, entry.package or "")
     candidates = [folder / f"{entry.config_path}.yaml" for folder in folders]
-    recipe = named.shipped().get(entry.config_path)
-    file = next((file for file in candidates if file.is_file()), recipe or candidates[0])
-    return _Layer(file, entry.package or "")
+    file = next((file for file in candidates if file.is_file()), None)
+    return _Layer(file or named.shipped().get(entry.config_path, candidates[0]), entry.package or "")
 
 
 def _yaml_only(file: Path) -> None:
@@ -196,10 +185,10 @@ def _missing_part(name: str, file: Path, folders: list[Path]) -> str:
     place = str(entries[0]) if entries else shown(file)
     hint = suites.suggest(name.strip("/"), have) or (f"; parts and recipes: {', '.join(sorted(have))}" if have else "")
     looked = ", ".join(shown(folder) for folder in folders)
-    return f"{place}: defaults: there is no part '{name}'{hint} (looked in {looked})"
+    return f"{place}: defaults: there is no part '{name:.60}'{hint} (looked in {looked})"
 
 
-def _lay(origins: dict[Key, Origin], marks: dict[Key, Origin], package: Key) -> None:
+def _lay(origins: dict[Key, Origin], marks: Mapping[Key, Origin], package: Key) -> None:
     """Put one file's marks over those of earlier files. A list replaces a whole list."""
     for key, place in marks.items():
         if key[0] == "defaults":

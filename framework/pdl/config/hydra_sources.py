@@ -15,6 +15,7 @@ from hydra import version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra._internal.defaults_list import create_defaults_list
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.plugins import Plugins
 from hydra.core.utils import setup_globals
@@ -96,6 +97,18 @@ class Loader(ConfigLoaderImpl):  # type: ignore[misc]
         super().__init__(path)
         self.notices: list[str] = []
 
+    def compose(self, name: str, overrides: Sequence[str]) -> tuple[Any, Sequence[Any]]:
+        """The tree of a recipe with overrides, and the entries of its defaults list; hydra's own settings, which
+        take longer to read than all else, are left out."""
+        self.ensure_main_config_source_available()
+        parsed, repo = self._parse_overrides_and_create_caching_repo(name, list(overrides))
+        laid = create_defaults_list(repo, name, parsed, prepend_hydra=False, skip_missing=False)
+        whole = self._compose_config_from_defaults_list(laid.defaults, repo)
+        OmegaConf.set_struct(whole, True)
+        for given in laid.config_overrides:
+            self.override(whole, given)
+        return whole, laid.defaults
+
     def _compose_config_from_defaults_list(self, defaults: Any, repo: Any) -> Any:
         whole = OmegaConf.create()
         for default in defaults:
@@ -136,7 +149,6 @@ def loader(folders: Sequence[Path]) -> Loader:
             known.register(PartSource)
             known.register(RecipeSource)
     path = ConfigSearchPathImpl()
-    path.append("hydra", "pkg://hydra.conf")
     for folder in folders:
         path.append("main" if folder is folders[0] else "pdl", f"{PartSource.scheme()}://{folder}")
     path.append("pdl", f"{RecipeSource.scheme()}://recipes")

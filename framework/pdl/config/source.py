@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,17 @@ MOST_BYTES = 256 << 10
 _MERGE = "tag:yaml.org,2002:merge"
 
 
-def read(path: Path) -> dict[Key, Origin]:
+def read(path: Path) -> Mapping[Key, Origin]:
     """The line of every key of a YAML file, by path. Raises ConfigError with every fault a reader of the text can
     see.
     """
+    return _read(path, text(path))
+
+
+@functools.lru_cache(128)  # parts are read for every recipe that builds on them
+def _read(path: Path, written: str) -> Mapping[Key, Origin]:
     import yaml
 
-    written = text(path)
     try:
         root = yaml.compose(written, Loader=_loader())
     except yaml.YAMLError as error:
