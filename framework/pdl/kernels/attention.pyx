@@ -19,12 +19,12 @@ cdef extern from "table.h" namespace "pdl":
         kAddMask
     cdef struct AttentionCall:
         int64_t n, heads, l, s, e, d
-        AttentionArray q, k, v, y, g, dq, dk, dv
+        AttentionArray q, k, v, y, g, dq, dk, dv, moved, places, dmoved, dplaces
         void* lse
         const void* mask
         int mask_kind
         int64_t[4] mask_strides
-        bint causal
+        bint causal, relative
         double scale, dropout
         uint64_t seed
     cdef cppclass AttentionTable:
@@ -72,7 +72,7 @@ cdef int fill_call(AttentionCall* c, cnp.ndarray lse, cnp.ndarray q, cnp.ndarray
         raise ShapeError(f"attention: lse {lse.dtype} {(<object>lse).shape} is not contiguous with one number a query")
     c.lse = address("attention", cnp.PyArray_DATA(lse))
     c.scale, c.causal, c.dropout, c.seed = scale, causal, dropout, seed
-    c.mask_kind = kNoMask
+    c.mask_kind, c.relative = kNoMask, False
     if mask is None:
         return 0
     if mask.ndim != 4 or mask.shape[0] != c.n or mask.shape[1] != c.heads or mask.shape[2] != c.l or mask.shape[3] != c.s:
@@ -86,6 +86,17 @@ cdef int fill_call(AttentionCall* c, cnp.ndarray lse, cnp.ndarray q, cnp.ndarray
     return 0
 
 
+cdef int fill_places(AttentionCall* c, cnp.ndarray q, cnp.ndarray moved, cnp.ndarray places) except -1:
+    """What is relative, if anything is."""
+    if (moved is None) != (places is None):
+        raise ShapeError("attention: moved and places come together")
+    if moved is not None:
+        fill(&c.moved, "moved", moved, q, c.n, c.heads, c.l, c.e)
+        fill(&c.places, "places", places, q, c.n, c.heads, c.l + c.s - 1, c.e)
+        c.relative = True
+    return 0
+
+
 def attention(
     cnp.ndarray y not None,         # OUT [n, heads, l, d]
     cnp.ndarray lse not None,       # OUT [n, heads, l] contiguous; float32 for bfloat16
@@ -93,17 +104,21 @@ def attention(
     cnp.ndarray k not None,         # IN  [n, heads, s, e]
     cnp.ndarray v not None,         # IN  [n, heads, s, d]
     cnp.ndarray mask=None,          # IN  [n, heads, l, s] bool (False: kept out) or numbers that are added; or None
+    cnp.ndarray moved=None,         # IN  [n, heads, l, e] or None
+    cnp.ndarray places=None,        # IN  [n, heads, l + s - 1, e], with `moved`
     *,
     double scale,
     bint causal=False,
     double dropout=0.0,
     uint64_t seed=0,
 ):
-    """y = dropout(softmax(scale q k^T + mask)) v, lse = log sum e^(scale q k^T + mask). Any strides but along a row."""
+    """y = dropout(softmax(scale q k^T + mask)) v, lse = log sum e^(scale q k^T + mask). Any strides but along a row. With
+    `moved`, q_i k_j + moved_i places_(l - 1 - i + j) stands for q_i k_j."""
     cdef AttentionCall c
     cdef int kind = place_of(stored_type("attention", q))
     fill_call(&c, lse, q, k, v, mask, scale, causal, dropout, seed)
     fill(&c.y, "y", y, q, c.n, c.heads, c.l, c.d)
+    fill_places(&c, q, moved, places)
     with nogil:
         launch(table().attention[kind].forward, c)
 
@@ -119,13 +134,17 @@ def attention_grad(
     cnp.ndarray k not None,         # IN  [n, heads, s, e]
     cnp.ndarray v not None,         # IN  [n, heads, s, d]
     cnp.ndarray mask=None,          # IN  [n, heads, l, s] as in `attention`
+    cnp.ndarray moved=None,         # IN  [n, heads, l, e] as in `attention`; not of bfloat16
+    cnp.ndarray places=None,        # IN  [n, heads, l + s - 1, e]
+    cnp.ndarray dmoved=None,        # OUT [n, heads, l, e], with `moved`
+    cnp.ndarray dplaces=None,       # OUT [n, heads, l + s - 1, e], with `moved`
     *,
     double scale,
     bint causal=False,
     double dropout=0.0,
     uint64_t seed=0,
 ):
-    """Gradients of q, k and v for the gradient g of y. Any strides but along a row; the outputs must not overlap."""
+    """Gradients of q, k and v, and of moved and places, for the gradient g of y. Any strides but along a row; the outputs must not overlap."""
     cdef AttentionCall c
     cdef int kind = place_of(stored_type("attention", q))
     fill_call(&c, lse, q, k, v, mask, scale, causal, dropout, seed)
@@ -134,6 +153,12 @@ def attention_grad(
     fill(&c.dq, "dq", dq, q, c.n, c.heads, c.l, c.e)
     fill(&c.dk, "dk", dk, q, c.n, c.heads, c.s, c.e)
     fill(&c.dv, "dv", dv, q, c.n, c.heads, c.s, c.d)
+    fill_places(&c, q, moved, places)
+    if c.relative:
+        if q.dtype.char not in "fd" or dmoved is None or dplaces is None:
+            raise DtypeError(f"attention: gradients of places are float32 or float64, not {q.dtype}, and have arrays")
+        fill(&c.dmoved, "dmoved", dmoved, q, c.n, c.heads, c.l, c.e)
+        fill(&c.dplaces, "dplaces", dplaces, q, c.n, c.heads, c.l + c.s - 1, c.e)
     with nogil:
         launch(table().attention[kind].backward, c)
 

@@ -47,6 +47,7 @@ from pdl.ops.precision import *
 from pdl.ops.quant import *
 from pdl.ops.reduce import *
 from pdl.ops.regions import *
+from pdl.ops.relative import *
 from pdl.ops.resize import *
 from pdl.ops.rnn import *
 from pdl.ops.rotary import *

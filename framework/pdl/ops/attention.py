@@ -99,9 +99,12 @@ class _Attention(Fused, abstract=True):
 
     def scores(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
         """scale q k^T + mask, -inf where a key is kept out."""
-        scores = matmul(q * self.scale, swapaxes(k, -1, -2))
+        return self.masked(matmul(q * self.scale, swapaxes(k, -1, -2)), mask)
+
+    def masked(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        """Scores [..., L, S] + mask, -inf where a key is kept out."""
         if self.is_causal:
-            scores = where(Tensor(np.tri(q.shape[-2], k.shape[-2], dtype=np.bool_)), scores, -math.inf)
+            scores = where(Tensor(np.tri(*scores.shape[-2:], dtype=np.bool_)), scores, -math.inf)
         if mask is None:
             return scores
         return where(mask, scores, -math.inf) if mask.dtype == bool_ else scores + mask

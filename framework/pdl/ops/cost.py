@@ -59,6 +59,10 @@ MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     "CachedAttention": lambda op, ins, outs: ins[3].shape[1] * (_size(ins[0]) + _size(outs[0])),
     "ScaledDotProductAttention": lambda op, ins, outs: _attention(op, ins[0], ins[1], outs[0]),
     "ScaledDotProductAttentionGrad": lambda op, ins, outs: 2 * _attention(op, ins[3], ins[4], ins[1]),
+    "RelativeAttention": lambda op, ins, outs: _attention(op, ins[0], ins[2], outs[0])
+    + _size(ins[1]) * ins[4].shape[0],
+    "RelativeAttentionGrad": lambda op, ins, outs: 2 * _attention(op, ins[3], ins[5], ins[1])
+    + 2 * _size(ins[4]) * ins[7].shape[0],
 }
 #: ops that read as much of their first input as they write
 SELECTING = ("Embedding", "Gather", "GetAt")

@@ -104,7 +104,7 @@ POLICY: dict[Rule | None, str] = {
     narrow_first: "NormConv",
     wide: """
         Sum Mean Prod Norm LogSumExp CumSum CumProd LinearScan LogSoftmax CtcLoss CrfLoss CrfMarginals CrfDecode
-        Recurrent LinearCrossEntropy
+        Recurrent LinearCrossEntropy RelativeAttention
         PairProducts CDist Exp Expm1 Log Log1P Log2 Log10 Pow Logaddexp LogSigmoid Softplus Reciprocal Rsqrt Hypot Atan2
         Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh Erfinv Angle Complex
         Inv Det LogAbsDet Solve Cholesky QR FullQR EigH SVD FullSVD Pinv FFT RealFFT InverseRealFFT SpMM SDDMM
@@ -128,8 +128,9 @@ POLICY: dict[Rule | None, str] = {
         ActivationGrad SoftmaxGrad CtcLossGrad CrfLossGrad MaxPoolGrad AdaptiveMaxPoolGrad AvgPoolGrad PairProductsGrad
         CDistGrad AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad
         BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad GridSampleGrad RoiAlignGrad BoxIoUGrad FocalLossGrad
-        ScaledDotProductAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows Places AddRows Seed Noise
-        Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad DistributionFocalLossGrad
+        ScaledDotProductAttentionGrad RelativeAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows
+        Places AddRows Seed Noise Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
+        DistributionFocalLossGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes
         TakeEnds TakeEndsGrad Rotate CachedAttention LinearNBits
         Positions

@@ -6,6 +6,7 @@ the lowest place that is free during its whole life (Pisarchyk & Lee, arXiv 2001
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -162,20 +163,18 @@ def _find_views(program: Program) -> set[Value]:
 
 def _place(storages: Iterable[Storage]) -> int:
     """Give every storage its offset; returns the size of the block."""
-    placed: list[Storage] = []
+    placed: list[tuple[int, int, int, int]] = []  # where each begins and ends in memory and in time, by its offset
     size = 0
     for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
-        alive = sorted(
-            (p for p in placed if p.first <= storage.last and storage.first <= p.last), key=lambda p: p.offset
-        )
-        at = 0
-        for other in alive:
-            if other.offset - at >= storage.nbytes:
-                break
-            at = max(at, _aligned(other.offset + other.nbytes))
+        at, nbytes, first, last = 0, storage.nbytes, storage.first, storage.last
+        for begin, end, born, dead in placed:
+            if born <= last and first <= dead:
+                if begin - at >= nbytes:
+                    break
+                at = end if end > at else at
         storage.offset = at
-        placed.append(storage)
-        size = max(size, at + storage.nbytes)
+        insort(placed, (at, _aligned(at + nbytes), first, last))
+        size = max(size, at + nbytes)
     return _aligned(size)
 
 

@@ -37,7 +37,7 @@ PARTLY_NATIVE = {
     "AsType", "Where",  # complex numbers
     "DequantizeLinear",  # int32
     "Sum", "Mean", "SumTo",  # integers, complex numbers, axes that are no neighbours
-    "ScaledDotProductAttention", "AddLayerNorm",  # dropout: the seed is a value
+    "ScaledDotProductAttention", "RelativeAttention", "AddLayerNorm",  # dropout: the seed is a value
 }  # fmt: skip
 
 

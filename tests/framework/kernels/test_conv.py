@@ -134,6 +134,30 @@ def test_depthwise_windows(kernel: int, stride: int) -> None:
         assert abs((direct(x.astype(np.float64), u, **how) * y).sum() - (dw * u).sum()) < scale
 
 
+@pytest.mark.parametrize(("kernel", "pad", "width"), [(31, 15, 130), (9, 0, 60), (31, 30, 5), (87, 43, 57)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16])
+def test_long_depthwise_windows(kernel: int, pad: int, width: int, dtype: Any) -> None:
+    """Several pieces of a row, windows that reach beyond both of its ends, whole and partial vectors of channels."""
+    rng = np.random.default_rng(kernel)
+    for c in (16, 21):
+        x, b = (rng.standard_normal(shape).astype(dtype) for shape in ((2, 1, 1, width, c), (c,)))
+        w = rng.standard_normal((1, 1, kernel, 1, c)).astype(dtype)
+        how = {"stride": 1, "padding": (0, 0, pad), "dilation": 1, "groups": c}
+        window = ((1, 1, 1), (0, 0, pad), (1, 1, 1), c)
+        wide = [a.astype(np.float64) for a in (x, w, b)]
+        exact = direct(*wide, **how)
+        rounding = {2: 2**-8, 4: 1e-5, 8: 1e-13}[np.dtype(dtype).itemsize]
+        for activation, expected in (("relu", np.maximum(exact, 0)), ("tanh", np.tanh(exact))):
+            y = np.full(exact.shape, np.nan, dtype)
+            conv.forward_then(y, x, w, b, *window, activation=activation)
+            np.testing.assert_allclose(y.astype(np.float64), expected, atol=4 * rounding, rtol=2 * rounding)
+        g = rng.standard_normal(exact.shape).astype(dtype)
+        dx = np.full(x.shape, np.nan, dtype)
+        conv.dx(dx, g, w, *window)
+        back = direct(g.astype(np.float64), wide[1][:, :, ::-1], **{**how, "padding": (0, 0, kernel - 1 - pad)})
+        np.testing.assert_allclose(dx.astype(np.float64), back, atol=4 * rounding, rtol=2 * rounding)
+
+
 @pytest.mark.parametrize(("kernel", "dilation", "width"), [(3, 2, 14), (5, 2, 14), (5, 3, 18), (3, 4, 10), (3, 2, 9)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16])
 def test_dilated_depthwise_windows(kernel: int, dilation: int, width: int, dtype: Any) -> None:

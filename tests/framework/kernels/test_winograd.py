@@ -8,7 +8,8 @@ import pytest
 from pdl.dtype import bfloat16
 from pdl.kernels import conv
 
-#: n, height, width, channels, outputs, padding: ragged tiles, all paddings, few and many weights, several runs of tiles
+#: n, height, width, channels, outputs, padding: ragged tiles, all paddings, few and many weights, several runs of
+#: tiles; channels that are no whole vectors, in one run of images and in several
 SHAPES = [
     (8, 9, 11, 16, 32, 1),
     (3, 15, 16, 48, 16, 0),
@@ -16,6 +17,8 @@ SHAPES = [
     (5, 16, 16, 64, 64, 1),
     (3, 15, 15, 160, 176, 1),
     (64, 28, 28, 16, 16, 1),
+    (7, 15, 16, 46, 37, 0),
+    (50, 16, 16, 45, 45, 1),
 ]
 
 

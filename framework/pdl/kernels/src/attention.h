@@ -15,6 +15,7 @@ namespace pdl::PDL_ISA {
 namespace attention {
 
 constexpr int64_t kQueries = 64, kKeys = 128;
+constexpr int64_t kPlaces = kQueries + kKeys + 64;  // that a tile of scores reads, from the beginning of a panel on
 constexpr int64_t kParallelWork = 64 * 1024;  // multiply-adds below which one more thread does not pay
 
 // What the work on one head needs, besides the call: sizes of packed rows, and places in the caller's scratch memory.
@@ -67,6 +68,26 @@ struct Head {
     while (stop > 0 && !keep[(stop - 1) * m[3]]) stop--;
     for (int64_t c = 0; c < stop; c++) count += keep[c * m[3]] != 0;
     return stop > 0 ? Seen{stop, count < stop} : Seen{call.s, true};  // without a key the result is NaN
+  }
+
+  int64_t places() const { return call.relative ? call.l + call.s - 1 : 0; }
+  // The first place that queries [row, row + rows) and keys from `key` on meet, and where its panel begins.
+  int64_t first_place(int64_t row, int64_t rows, int64_t key) const { return call.l - row - rows + key; }
+  int64_t first_panel(int64_t row, int64_t rows, int64_t key) const { return first_place(row, rows, key) / kPanel<P> * kPanel<P>; }
+  // Query row + i meets key `key` in this column of a tile of places.
+  int64_t column_of(int64_t row, int64_t rows, int64_t key, int64_t i) const {
+    return first_place(row, rows, key) - first_panel(row, rows, key) + rows - 1 - i;
+  }
+
+  // Adds the products with places to a tile of products.   moved IN packed rows, panels IN packed places, transposed
+  void add_places(T* tile, T* met, const P* moved, const P* panels, int64_t row, int64_t rows, int64_t key, int64_t keys) const {
+    const int64_t first = first_panel(row, rows, key), wide = round_up(column_of(row, rows, key, 0) + keys, kLanes<T>);
+    product<false>(met, kPlaces, moved, e_width, panels + first * e_units * kUnit<P>, kPanel<P>, e_units * kPanel<P>, rows, wide, e_units, false);
+    for (int64_t i = 0; i < rows; i++) {
+      const T* from = met + i * kPlaces + column_of(row, rows, key, i);
+      T* to = tile + i * kKeys;
+      for (int64_t c = 0; c < keys; c += kLanes<T>) store<T>(to + c, load<T>(to + c) + load<T>(from + c));
+    }
   }
 
   // Makes scores of products: scaled (where q was not), masked. Row `row`, keys [key, key + columns).
@@ -127,13 +148,16 @@ struct Running {
   using T = Real<S>;
   using P = Operand<S>;
   P *k, *kt, *v, *vs, *q, *prob;  // vs: v as it is multiplied, in pairs of rows or v itself; prob: the probabilities, in the tile or apart
-  T *y, *tile, *most, *sum;
+  P *moved, *places, *panels;     // of relative positions; panels: places, transposed
+  T *y, *tile, *most, *sum, *met;
 
   Running(const Head<S>& h, int64_t step) {
-    const int64_t keys = round_up(h.call.s, kPanel<P>);
+    const int64_t keys = round_up(h.call.s, kPanel<P>), all = round_up(h.places(), kPanel<P>), some = all > 0 ? step : 0;
     Cut memory;
     for (int pass = 0; pass < 2; pass++) {
       memory = {0, pass == 0 ? nullptr : static_cast<char*>(scratch(Slot::kHead, memory.used))};
+      memory.take(moved, some * h.e_width), memory.take(places, all * h.e_width), memory.take(panels, all * h.e_units * kUnit<P>);
+      memory.take(met, some * kPlaces);
       memory.take(k, keys * h.e_width), memory.take(kt, keys * h.e_units * kUnit<P>), memory.take(v, keys * h.d_width);
       memory.take(q, step * h.e_width), memory.take(y, step * h.d_width), memory.take(tile, step * kKeys);
       memory.take(most, round_up(step, 16)), memory.take(sum, round_up(step, 16));
@@ -149,6 +173,9 @@ struct Running {
     pack_transposed(kt, k, call.s, h.e_units, h.e_width);
     pack_rows(v, h.in(call.v, unit), call.s, call.d, h.d_width, call.v.strides[2], T(1));
     if constexpr (kPaired<S>) pair_rows(vs, v, call.s, h.d_width);
+    if (!call.relative) return;
+    pack_rows(places, h.in(call.places, unit), h.places(), call.e, h.e_width, call.places.strides[2], T(1));
+    pack_transposed(panels, places, h.places(), h.e_units, h.e_width);
   }
 };
 
@@ -159,12 +186,14 @@ void forward_block(const Head<S>& h, int64_t unit, int64_t row, int64_t rows, co
   using P = Operand<S>;
   const AttentionCall& call = h.call;
   pack_rows(p.q, h.in(call.q, unit, row), rows, call.e, h.e_width, call.q.strides[2], h.scale());
+  if (call.relative) pack_rows(p.moved, h.in(call.moved, unit, row), rows, call.e, h.e_width, call.moved.strides[2], h.scale());
   for (int64_t i = 0; i < rows; i++) p.most[i] = -static_cast<T>(__builtin_inf()), p.sum[i] = 0;
   const typename Head<S>::Seen seen = h.seen(unit);
   const int64_t stop = h.stop_of(row, rows, seen.stop);
   for (int64_t key = 0; key < stop; key += kKeys) {
     const int64_t keys = min64(kKeys, stop - key), wide = round_up(keys, kLanes<T>);
     h.times_panels(p.tile, p.q, h.e_width, p.kt, key, rows, wide, h.e_units);
+    if (call.relative) h.add_places(p.tile, p.met, p.moved, p.panels, row, rows, key, keys);
     for (int64_t i = 0; i < rows; i++) {
       T *scores = p.tile + i * kKeys, *y = p.y + i * h.d_width;
       h.finish(scores, unit, row + i, key, keys, seen.masked);
@@ -228,15 +257,18 @@ struct Packed {
   using T = Real<S>;
   using P = Operand<S>;
   P *q, *g, *k, *v, *kt, *vt, *qs, *gs, *ks, *prob, *dprob, *drows;  // of a tile: prob and dprob by pairs of rows, drows by rows
-  T *dq, *dk, *dv, *delta, *tile, *dtile;
+  P *moved, *places, *panels;  // of relative positions, as in Running
+  T *dq, *dk, *dv, *delta, *tile, *dtile, *met, *dmoved, *dplaces;
 
   Packed(const Head<S>& h, int64_t step, int64_t keys) {
     const AttentionCall& call = h.call;
-    const int64_t rows = round_up(call.l, 2);
+    const int64_t rows = round_up(call.l, 2), all = round_up(h.places(), kPanel<P>), some = all > 0 ? rows : 0;
     keys = round_up(keys, kPanel<P>);
     Cut memory;
     for (int pass = 0; pass < 2; pass++) {
       memory = {0, pass == 0 ? nullptr : static_cast<char*>(scratch(Slot::kHead, memory.used))};
+      memory.take(moved, some * h.e_width), memory.take(dmoved, some * h.e_width), memory.take(met, all > 0 ? step * kPlaces : 0);
+      memory.take(places, all * h.e_width), memory.take(dplaces, all * h.e_width), memory.take(panels, all * h.e_units * kUnit<P>);
       memory.take(q, rows * h.e_width), memory.take(g, rows * h.d_width);
       memory.take(k, keys * h.e_width), memory.take(v, keys * h.d_width);
       memory.take(kt, keys * h.e_units * kUnit<P>), memory.take(vt, keys * h.d_units * kUnit<P>), memory.take(dq, rows * h.e_width);
@@ -256,6 +288,11 @@ struct Packed {
     pack_rows(q, h.in(call.q, unit), call.l, call.e, h.e_width, call.q.strides[2], h.scale());
     pack_rows(g, h.in(call.g, unit), call.l, call.d, h.d_width, call.g.strides[2], T(1));
     if constexpr (kPaired<S>) pair_rows(qs, q, call.l, h.e_width), pair_rows(gs, g, call.l, h.d_width);
+    if (!call.relative) return;
+    pack_rows(moved, h.in(call.moved, unit), call.l, call.e, h.e_width, call.moved.strides[2], h.scale());
+    pack_rows(places, h.in(call.places, unit), h.places(), call.e, h.e_width, call.places.strides[2], T(1));
+    pack_transposed(panels, places, h.places(), h.e_units, h.e_width);
+    clear(dmoved, call.l * h.e_width), clear(dplaces, h.places() * h.e_width);
   }
   void pack_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t keys) {
     const AttentionCall& call = h.call;
@@ -274,6 +311,20 @@ struct Packed {
   }
 };
 
+// What a tile of gradients of scores gives to those of `moved` and of the places; not for operands in pairs.
+template <class S>
+void backward_places(const Head<S>& h, int64_t row, int64_t rows, int64_t key, int64_t keys, const Packed<S>& p) {
+  using T = Real<S>;
+  const int64_t e = h.e_width, first = h.first_panel(row, rows, key), count = h.column_of(row, rows, key, 0) + keys;
+  for (int64_t i = 0; i < rows; i++) {
+    T* to = p.met + i * kPlaces;
+    clear(to, count);
+    memcpy(to + h.column_of(row, rows, key, i), p.dtile + i * kKeys, keys * sizeof(T));
+  }
+  product<false>(p.dmoved + row * e, e, p.met, kPlaces, p.places + first * e, e, 0, rows, e, count, true);
+  product<true>(p.dplaces + first * e, e, p.met, kPlaces, p.moved + row * e, e, 0, count, e, rows, true);
+}
+
 // Keys [first, last) of one head: dk and dv of them, their share of dq.
 template <class S, bool kDrop>
 void backward_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t last, const Packed<S>& p) {
@@ -291,6 +342,7 @@ void backward_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t last, 
       if (keys <= 0) continue;
       const int64_t at = key - first;
       h.times_panels(p.tile, p.q + row * e, e, p.kt, at, rows, wide, h.e_units);
+      if (call.relative) h.add_places(p.tile, p.met, p.moved + row * e, p.panels, row, rows, key, keys);
       h.times_panels(p.dtile, p.g + row * d, d, p.vt, at, rows, wide, h.d_units);
       for (int64_t i = 0; i < rows; i++) {
         T* scores = p.tile + i * kKeys;
@@ -299,6 +351,8 @@ void backward_keys(const Head<S>& h, int64_t unit, int64_t first, int64_t last, 
         score_gradients<kDrop, T>(scores, p.dtile + i * kKeys, wide, lse[row + i], p.delta[row + i], h.drop, stream, key);
       }
       p.pack_tile(rows, wide);
+      if constexpr (!kPaired<S>)
+        if (call.relative) backward_places(h, row, rows, key, keys, p);
       const int64_t units = units_of<P>(rows);
       product<true>(p.dv + at * d, d, p.prob, kKeys * kUnit<P>, p.gs + row * d, d, 0, keys, d, units, true);
       product<true>(p.dk + at * e, e, p.dprob, kKeys * kUnit<P>, p.qs + row * e, e, 0, keys, e, units, true);
@@ -329,7 +383,7 @@ void backward(const AttentionCall& call) {
   using T = Real<S>;
   const Head<S> h(call);
   const int64_t units = call.n * call.heads, step = query_rows(call.l), blocks = (call.s + kKeys - 1) / kKeys;
-  const int64_t most = units >= num_threads() ? 1 : min64(blocks, (num_threads() + units - 1) / max64(1, units));
+  const int64_t most = units >= num_threads() || call.relative ? 1 : min64(blocks, (num_threads() + units - 1) / max64(1, units));
   const int64_t chunk = (blocks + most - 1) / most * kKeys, chunks = (call.s + chunk - 1) / chunk, dq_size = call.l * h.e_width;
   T* shares = chunks > 1 ? static_cast<T*>(scratch(Slot::kHeadShares, units * chunks * dq_size * sizeof(T))) : nullptr;
   const int64_t work = 3 * call.l * chunk * (call.e + call.d);
@@ -348,6 +402,9 @@ void backward(const AttentionCall& call) {
       put_rows(h.out(call.dk, unit, first), p.dk, keys, call.e, h.e_width, call.dk.strides[2], kPaired<S> ? h.scale() : T(1));
       put_rows(h.out(call.dv, unit, first), p.dv, keys, call.d, h.d_width, call.dv.strides[2], T(1));
       if (chunks == 1) put_rows(h.out(call.dq, unit), p.dq, call.l, call.e, h.e_width, call.dq.strides[2], h.scale());
+      if (!call.relative) continue;
+      put_rows(h.out(call.dmoved, unit), p.dmoved, call.l, call.e, h.e_width, call.dmoved.strides[2], h.scale());
+      put_rows(h.out(call.dplaces, unit), p.dplaces, h.places(), call.e, h.e_width, call.dplaces.strides[2], T(1));
     }
   });
   for (int64_t unit = 0; chunks > 1 && unit < units; unit++) {

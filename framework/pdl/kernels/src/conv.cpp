@@ -10,8 +10,10 @@ void convolution(T* y, const T* x, const T* w, const T* bias, const Geometry& g)
   if (is_depthwise(g)) return depthwise_forward(y, x, w, bias, g);
   if (Grouped<T>::covers(g)) return grouped_forward(y, x, w, bias, g);
   if (multiplies(g) && Depthwise<Real<T>>::covers(g)) return depthwise_multiplied(y, x, w, bias, g, static_cast<const Epilogue<T>*>(nullptr));
-  if constexpr (sizeof(Real<T>) == 4)
+  if constexpr (sizeof(Real<T>) == 4) {
     if (winograd::fits<T>(g)) return winograd::forward(y, x, w, bias, g);
+    if (winograd::fits_filled<T>(g)) return winograd::forward_filled(y, x, w, bias, g);
+  }
   conv_forward(y, x, w, bias, g);
 }
 // Where what the activation is applied to is wanted, or statistics of a depthwise form, rows are taken once more.
@@ -33,21 +35,29 @@ void convolution_then(T* y, const T* x, const T* w, const T* bias, const Geometr
       winograd::forward(y, x, w, bias, g);
       return rows_again();
     }
+    if (winograd::fits_filled<T>(g)) {
+      winograd::forward_filled(y, x, w, bias, g);
+      return rows_again();
+    }
   }
   conv_forward(y, x, w, bias, g, &then);
 }
 template <class T>
 void convolution_dx(T* dx, const T* dy, const T* w, const Geometry& g) {
   if (is_depthwise(g)) return depthwise_dx(dx, dy, w, g);
-  if constexpr (sizeof(Real<T>) == 4)
+  if constexpr (sizeof(Real<T>) == 4) {
     if (winograd::fits<T>(g)) return winograd::dx(dx, dy, w, g);
+    if (winograd::fits_filled<T>(g)) return winograd::dx_filled(dx, dy, w, g);
+  }
   conv_dx(dx, dy, w, g);
 }
 template <class T>
 void convolution_dw(T* dw, Real<T>* wide, const T* x, const T* dy, const Geometry& g) {
   if (is_depthwise(g)) return wide != nullptr ? depthwise_dw(wide, x, dy, g) : depthwise_dw(dw, x, dy, g);
-  if constexpr (sizeof(Real<T>) == 4)
+  if constexpr (sizeof(Real<T>) == 4) {
     if (winograd::fits<T>(g)) return winograd::dw(dw, wide, x, dy, g);
+    if (winograd::fits_filled<T>(g)) return winograd::dw_filled(dw, wide, x, dy, g);
+  }
   conv_dw(dw, wide, x, dy, g);
 }
 

@@ -483,6 +483,48 @@ void repeat_channels(Real<S>* to, const S* from, int64_t pixels, int64_t channel
   }
 }
 
+// Long windows along the width. So many of kMostWindow taps side by side, the last one filled up with taps of zero, are read as rows of one
+// window, which begin kMostWindow pixels apart in the same memory.
+inline bool is_long(const Geometry& g) {
+  for (int d = 0; d < kDims; d++)
+    if (g.stride[d] != 1 || (d < 2 && (g.kernel[d] != 1 || g.pad[d] != 0))) return false;
+  return g.kernel[2] > kMostWindow && g.kernel[2] <= kMostRows * kMostWindow && g.dilation[2] == 1 && g.pad[2] < g.kernel[2];
+}
+
+// y = correlation of x with w, from the first tap on or, `turned`, from the last one; its window begins `left` pixels in front of an output.
+//   y OUT [rows, outputs, c], x IN [rows, pixels, c], w IN [taps][c], bias IN [c] or null
+template <class S>
+void depthwise_long(S* y, int64_t outputs, const S* x, int64_t pixels, const S* w, const S* bias, const Geometry& g, int64_t left, bool turned,
+                    const Epilogue<S>* then) {
+  using T = Real<S>;
+  constexpr int64_t window = kMostWindow, segment = 8 * kOutputs;
+  const int64_t taps = g.kernel[2], pieces = (taps + window - 1) / window, c = g.c, padded = round_up(c, kLanes<T>), total = pieces * window;
+  T *weights = static_cast<T*>(scratch(Slot::kChannelWeights, (total + 1) * padded * sizeof(T))), *offset = weights + total * padded;
+  memset(weights, 0, (total + 1) * padded * sizeof(T));
+  for (int64_t t = 0; t < taps; t++)
+    for (int64_t i = 0; i < c; i++) weights[t * padded + i] = value(w[(turned ? taps - 1 - t : t) * c + i]);
+  for (int64_t i = 0; bias != nullptr && i < c; i++) offset[i] = value(bias[i]);
+  const RowEpilogue<S> finish(then);
+  const auto run = depthwise_row_of<S>(kMostWindow, 1);
+  const int64_t segments = (outputs + segment - 1) / segment, grain = max64(1, kParallelWork / 4 / (segment * padded));
+  parallel(g.n * g.in[0] * g.in[1] * segments, grain, [&](int64_t begin, int64_t end) {
+    T* near = static_cast<T*>(scratch(Slot::kChannelRows, (segment - 1 + total) * padded * sizeof(T)));
+    const T *rows[kMostRows], *parts[kMostRows];
+    for (int64_t item = begin; item < end; item++) {
+      const int64_t row = item / segments, first = item % segments * segment, count = min64(segment, outputs - first);
+      const int64_t start = first - left, wide = count - 1 + total;
+      const int64_t before = min64(wide, max64(0, -start)), here = max64(0, min64(wide, pixels - start) - before);
+      memset(near, 0, before * padded * sizeof(T));
+      PlainRows<S>{x + row * pixels * c, c}(near + before * padded, padded, start + before, here);
+      memset(near + (before + here) * padded, 0, (wide - before - here) * padded * sizeof(T));
+      for (int64_t i = 0; i < pieces; i++) rows[i] = near + i * window * padded, parts[i] = weights + i * window * padded;
+      const int64_t at = (row * outputs + first) * c;
+      run(y + at, c, count, rows, parts, static_cast<int>(pieces), c, padded, bias != nullptr ? offset : nullptr, finish.bounds());
+      finish(y, at, count * c);
+    }
+  });
+}
+
 // Several outputs of every channel: a depthwise convolution of repeated channels.
 inline bool multiplies(const Geometry& g) { return g.groups > 1 && g.groups == g.c && g.o > g.c; }
 
@@ -527,6 +569,7 @@ int64_t folded_width(const Geometry& g, Geometry* folded) {
 template <class S>
 void depthwise_forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g, const Epilogue<S>* then = nullptr) {
   if (Depthwise<Real<S>>::covers(g)) return depthwise_fast(y, x, w, bias, g, then);
+  if (is_long(g)) return depthwise_long(y, g.out[2], x, g.in[2], w, bias, g, g.pad[2], false, then);
   Geometry folded;
   if (const int64_t d = folded_width<S>(g, &folded)) {
     const int64_t taps = g.kernel[1] * g.kernel[2];
@@ -543,6 +586,10 @@ void depthwise_forward(S* y, const S* x, const S* w, const S* bias, const Geomet
 template <class S>
 void depthwise_dx(S* dx, const S* dy, const S* w, const Geometry& g) {
   if (Depthwise<Real<S>>::covers(g)) return depthwise_fast_dx(dx, dy, w, g);
+  if (is_long(g)) {
+    const Epilogue<S>* none = nullptr;
+    return depthwise_long(dx, g.in[2], dy, g.out[2], w, static_cast<const S*>(nullptr), g, g.kernel[2] - 1 - g.pad[2], true, none);
+  }
   each_phase(g, [&](const Taps* taps, const int64_t* at) {
     depthwise_correlate<S>(phase_grid(dx, g, at, g.c, 0), dense(dy, g.out, g.o, 0), taps, g.n, g.c, w, g.kernel,
                            static_cast<const S*>(nullptr));

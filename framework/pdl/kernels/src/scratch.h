@@ -13,7 +13,7 @@ enum class Slot : int {
   kWindows = 0, kPanelBias = 1, kSharedWindows = 2, kTapProducts = 3,                         // packed.h, expand.h
   kTurned = 0, kStrips = 1,                                                                   // distance.h, focal.h
   kStateTile = 0, kStateOffsets = 1, kStateStarts = 2, kStateParts = 3,                       // statevector*.h, measure.h, pauli.h
-  kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3,                                       // winograd.h, int8_winograd.h
+  kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3, kFilledImages = 4,                    // winograd.h, int8_winograd.h
   kAreaSums = 2,                                                                              // image.h
   kGroupSums = 2,                                                                             // nbits.h
   kScatteredSums = 2,                                                                         // csr.h
@@ -74,7 +74,7 @@ constexpr unsigned kPackedProduct = together(kWindows, kPanelBias, kSharedWindow
 constexpr unsigned kExpansion = together(kPanelBias, kChannelRows, kChannelWeights);
 constexpr unsigned kDistances = together(kTurned, kStrips);
 constexpr unsigned kStates = together(kStateTile, kStateOffsets, kStateStarts, kStateParts);
-constexpr unsigned kWinograd = together(kFilterPoints, kChunkPoints, kPartPoints, kColumnSums);
+constexpr unsigned kWinograd = together(kFilterPoints, kChunkPoints, kPartPoints, kFilledImages, kColumnSums);
 constexpr unsigned kCells = together(kCellWeights, kCellStates, kProduct);
 constexpr unsigned kAttention = together(kHead, kHeadShares);
 constexpr unsigned kCached = together(kCachedBlock, kCachedShares);

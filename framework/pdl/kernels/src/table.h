@@ -334,14 +334,17 @@ struct AttentionArray {
 enum AttentionMask { kNoMask, kKeepMask, kAddMask };  // of bytes (0: kept out), or of numbers that are added
 
 // Attention of q [n, heads, l, e] to k [n, heads, s, e], v [n, heads, s, d]. lse [n, heads, l] in the type of the arithmetic, contiguous.
+// With `relative`, the scores (i, j) of query and key have the products of `moved` [n, heads, l, e] (i) and `places` [n, heads, l + s - 1, e]
+// (l - 1 - i + j) added.
 struct AttentionCall {
   int64_t n, heads, l, s, e, d;
   AttentionArray q, k, v, y, g, dq, dk, dv;  // the last four in the gradient; y and lse are OUT in `forward`, IN in `backward`
+  AttentionArray moved, places, dmoved, dplaces;
   void* lse;
   const void* mask;
   int mask_kind;
   int64_t mask_strides[4];
-  bool causal;
+  bool causal, relative;
   double scale, dropout;
   uint64_t seed;
 };

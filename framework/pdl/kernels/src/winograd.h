@@ -374,4 +374,108 @@ void dw(S* dw, float* wide, const S* x, const S* dy, const Geometry& g) {
   });
 }
 
+// -- channels that are no whole vectors ---------------------------------------------------------------------------------------------------
+// The same convolution with channels that fill the vectors.
+inline Geometry filled(Geometry g) {
+  g.c = round_up(g.c, kLane), g.o = round_up(g.o, kLane);
+  return g;
+}
+
+// Whether it pays to copy the images into such channels, of which at most a fifth are no channels.
+template <class S>
+inline bool fits_filled(const Geometry& g) {
+  const Geometry wide = filled(g);
+  return g.c >= 16 && g.o >= 16 && 4 * wide.c * wide.o <= 5 * g.c * g.o && fits<S>(wide);
+}
+
+// Rows of another width: zeros behind what there is, or without what lies behind.
+template <class S>
+void copy_rows(S* to, const S* from, int64_t rows, int64_t width, int64_t from_width) {
+  const int64_t both = min64(width, from_width);
+  parallel(rows, max64(1, kParallelWork / width), [=](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++) {
+      memcpy(to + r * width, from + r * from_width, both * sizeof(S));
+      memset(to + r * width + both, 0, (width - both) * sizeof(S));
+    }
+  });
+}
+
+// A few images at a time, of x and y and of their gradients, and all weights, with channels that are filled up.
+template <class S>
+struct Filled {
+  const Geometry& g;
+  Geometry wide;
+  int64_t run, in, out;  // images; pixels of one
+  S *x, *y, *w, *bias;
+  float *part, *sum;
+
+  explicit Filled(const Geometry& geometry)
+      : g(geometry), wide(filled(geometry)), in(g.in[1] * g.in[2]), out(g.out[1] * g.out[2]) {
+    const int64_t each = in * wide.c + out * wide.o, weights = 9 * wide.c * wide.o;
+    run = max64(1, min64(g.n, kShared / 2 / (each * static_cast<int64_t>(sizeof(float)))));
+    const int64_t bytes = 2 * weights * sizeof(float) + (run * each + weights + wide.o) * sizeof(S);
+    part = static_cast<float*>(scratch(Slot::kFilledImages, bytes)), sum = part + weights;
+    x = reinterpret_cast<S*>(sum + weights), y = x + run * in * wide.c, w = y + run * out * wide.o, bias = w + weights;
+  }
+
+  void take_weights(const S* from) const {
+    memset(w, 0, 9 * wide.c * wide.o * sizeof(S));
+    for (int t = 0; t < 9; t++) copy_rows(w + t * wide.c * wide.o, from + t * g.c * g.o, g.c, wide.o, g.o);
+  }
+
+  // Calls body(first image) for every run, with wide.n images.
+  template <class F>
+  void runs(const F& body) {
+    for (int64_t n = 0; n < g.n; n += run) {
+      wide.n = min64(run, g.n - n);
+      body(n);
+    }
+  }
+};
+
+template <class S>
+void forward_filled(S* to, const S* from, const S* w, const S* bias, const Geometry& g) {
+  Filled<S> f(g);
+  const Geometry& wide = f.wide;
+  f.take_weights(w);
+  if (bias != nullptr) copy_rows(f.bias, bias, 1, wide.o, g.o);
+  float* u = static_cast<float*>(scratch(Slot::kFilterPoints, kPoints * wide.c * wide.o * sizeof(float)));
+  pack_forward(u, f.w, wide.c, wide.o);
+  f.runs([&](int64_t n) {
+    copy_rows(f.x, from + n * f.in * g.c, wide.n * f.in, wide.c, g.c);
+    correlate<kOut, S>(f.y, f.x, u, bias != nullptr ? f.bias : nullptr, input_plane(wide), output_plane(wide));
+    copy_rows(to + n * f.out * g.o, f.y, wide.n * f.out, g.o, wide.o);
+  });
+}
+
+template <class S>
+void dx_filled(S* to, const S* dy, const S* w, const Geometry& g) {
+  Filled<S> f(g);
+  f.take_weights(w);
+  f.runs([&](int64_t n) {
+    copy_rows(f.y, dy + n * f.out * g.o, f.wide.n * f.out, f.wide.o, g.o);
+    dx(f.x, f.y, f.w, f.wide);
+    copy_rows(to + n * f.in * g.c, f.x, f.wide.n * f.in, g.c, f.wide.c);
+  });
+}
+
+template <class S>
+void dw_filled(S* to, float* wide_to, const S* x, const S* dy, const Geometry& g) {
+  Filled<S> f(g);
+  const int64_t c = f.wide.c, o = f.wide.o;
+  f.runs([&](int64_t n) {
+    copy_rows(f.x, x + n * f.in * g.c, f.wide.n * f.in, c, g.c);
+    copy_rows(f.y, dy + n * f.out * g.o, f.wide.n * f.out, o, g.o);
+    dw<S>(nullptr, n == 0 ? f.sum : f.part, f.x, f.y, f.wide);
+    for (int64_t i = 0; n > 0 && i < 9 * c * o; i++) f.sum[i] += f.part[i];
+  });
+  for (int64_t t = 0; t < 9; t++)
+    for (int64_t k = 0; k < g.c; k++)
+      for (int64_t j = 0; j < g.o; j++) {
+        const int64_t at = (t * g.c + k) * g.o + j;
+        const float sum = f.sum[(t * c + k) * o + j];
+        wide_to != nullptr ? void(wide_to[at] = sum) : put(to + at, sum);
+      }
+}
+
 }  // namespace pdl::PDL_ISA::winograd
