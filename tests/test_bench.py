@@ -241,3 +241,30 @@ def test_rates_of_detection_data(tmp_path: Path) -> None:
     assert found["samples"] == 6
     assert all(value > 0 for row in found["rates"].values() for value in row.values())
     assert len(done.stdout.splitlines()) == 1 + len(found["rates"])
+
+
+def test_a_race_of_speech_nets(tmp_path: Path) -> None:
+    messages = tmp_path / "race.json"
+    sizes = ["--sides", "pdl", "--only", "ds_cnn", "--seconds", "0", "--turns", "1", "--json", messages]
+    command = [sys.executable, BENCH / "speech_training.py", *sizes]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(messages.read_text())["nets"]["ds_cnn"]
+    assert set(rows) == {"features", "waveforms"}
+    for each in rows.values():
+        row = each["rows"]["pdl"]
+        assert row["parameters"] == 24_908 - 9 * 64 * 3
+        assert row["samples_per_second"] == pytest.approx(64 / row["median"])
+        assert abs(row["loss"] - np.log(12)) < 1
+
+
+def test_streaming_without_peers() -> None:
+    """Its own side, the latency, and the memory of a stream; what is absent is a line of the table."""
+    options = ["--length", "2", "--layers", "1", "--seconds", "0.01", "--turns", "1", "--minutes", "0.05"]
+    command = [sys.executable, BENCH / "streaming.py", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("pdl ")] == ["0.0e+00"]
+    assert any(line.startswith("latency of the first 16 steps: 642 ms of sound") for line in lines)
+    assert lines[-1].startswith("memory ")

@@ -149,6 +149,10 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
     "pdl-speech": [
         {"pre": [{"step": "waveform", "rate": 8000}, {"step": "pad_or_crop", "samples": 4000}]},
         {"pre": [{"step": "frames", "channels": 13}]},
+        {
+            "pre": [{"step": "waveform", "rate": 8000}],
+            "post": [{"step": "speech_segments", "rate": 8000, "hop": 256, "source": "image"}],
+        },
     ],
 }
 

@@ -1,4 +1,4 @@
-"""What a net that writes token by token keeps from step to step, as nets and bundles say it."""
+"""What a net that goes on from step to step keeps, token by token or chunk by chunk, as nets and bundles say it."""
 
 from __future__ import annotations
 
@@ -43,6 +43,35 @@ class Carried:
 
 
 Kept: TypeAlias = "KeyValues | Carried"
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How a net that is streamed reads a sequence. Frame f has `size` elements from f shift - before on, with zeros
+    where the sequence has none; n elements have 1 + (n + before + after - size) // shift frames. The net takes `chunk`
+    frames at once, which is (chunk - 1) shift + size elements, and gives a step for each `stride` of them, the last of
+    fewer.
+    """
+
+    size: int
+    shift: int
+    chunk: int
+    stride: int = 1
+    before: int = 0
+    after: int = 0
+
+    @property
+    def window(self) -> int:
+        """Elements of a chunk."""
+        return (self.chunk - 1) * self.shift + self.size
+
+    def frames(self, elements: int) -> int:
+        """Frames of a whole sequence."""
+        return max(0, (elements + self.before + self.after - self.size) // self.shift + 1)
+
+    def steps(self, frames: int) -> int:
+        """Steps of so many frames."""
+        return -(-frames // self.stride)
 
 
 def first_lengths(kinds: Iterable[Kept]) -> int | None:

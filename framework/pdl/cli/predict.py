@@ -60,7 +60,8 @@ def command(
         typer.Option("--resume", help="Go on with --out FILE where the same command was interrupted (FILE.partial)."),
     ] = False,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR", help="Draw the answers into this folder.")
+        Path | None,
+        typer.Option("--save", metavar="DIR", help="Draw the answers into this folder; or a file, OUT.srt of words."),
     ] = None,
     form: Annotated[
         str | None,
@@ -92,6 +93,7 @@ def command(
     from pdl.runtime.predict import pipeline_of, separator_of, write_answers
     from pdl.runtime.steps.writing import STREAM
     from pdl.workflow.prediction import (
+        follow_words,
         open_model,
         parse_options,
         predict_words,
@@ -130,9 +132,15 @@ def command(
     if "-" in words and sys.stdin.isatty():
         raise UsageError("'-' reads standard input: pdl predict RUN - < FILE")
     if values.pop(STREAM.name, None):
-        if files or json or save:
+        if files or save or (json and not pipeline.streams):
             raise UsageError("--stream prints the text; leave out --out, --json and --save")
-        return _stream(stream_words(predictor, words, values))
+        if not pipeline.streams:
+            return _stream(stream_words(predictor, words, values))
+        if not words and sys.stdin.isatty():
+            raise UsageError(
+                "--stream reads standard input: arecord -f S16_LE -r 16000 -t raw | pdl predict RUN --stream"
+            )
+        return _follow(follow_words(predictor, words, values), json)
     options: dict[str, Any] = {"topk": topk, "score": score, "tiles": tiles, "batch_size": batch_size}
     done = 0 if journal is None else journal.done
     answers = predict_words(predictor, words, values, **options, strict=strict, skip=done, timeout=timeout)
@@ -187,13 +195,28 @@ def _stream(found: Iterator[Iterator[str]]) -> None:
         style.out("")
 
 
+def _follow(found: Iterator[list[dict[str, Any]]], json: bool) -> None:
+    """What a stream says, as it grows, on a line of the terminal, and each utterance that has ended on a line of its
+    own (or where speech begins and ends, in seconds); or every event as a line of JSON."""
+    for event in (event for events in found for event in events):
+        said = event.get("text") or " - ".join(f"{event[end]:.2f}" for end in ("start", "end") if end in event)
+        if json:
+            style.json(event)
+        elif event["final"]:
+            style.working("")
+            style.out(said)
+        else:
+            style.working(said, end=True)
+        style.piece("")  # at once
+
+
 def _print(found: Iterator[tuple[Any, str | None]], json: bool) -> None:
     """All answers, as a table, or as JSON, which is written as they come. What they are of is not kept: the frames of a
     video are many."""
     count, left = {"total": 0, "error": 0}, _Left()
     counted = _judged(found, count, left)
     if json:
-        style.json_list(each.to_dict() | ({} if saved is None else {"saved": saved}) for each, saved in counted)
+        style.json_list(_printed(each) | ({} if saved is None else {"saved": saved}) for each, saved in counted)
     else:
         made = [row for each, saved in counted for row in _rows(each, saved)]
         names = list(dict.fromkeys(name for row in made for name in row))
@@ -201,6 +224,11 @@ def _print(found: Iterator[tuple[Any, str | None]], json: bool) -> None:
             style.table(names, [[row.get(name, "") for name in names] for row in made])
     left.tell(count["total"])
     _judge(count["error"], count["total"])
+
+
+def _printed(prediction: Any) -> dict[str, Any]:
+    """A prediction as plain values, without those that are too long to be printed."""
+    return {key: value for key, value in prediction.to_dict().items() if key not in prediction.pipeline.unprinted}
 
 
 def _judged(

@@ -110,13 +110,15 @@ def entry(name: str, about: str, text: str) -> None:
     out("\n".join([*lines, *(_broken(f"    {text}", room, " " * 4) if text else ())]))
 
 
-def working(text: str) -> None:
+def working(text: str, *, end: bool = False) -> None:
     """What is being done right now, on one line of standard error that the next call replaces; "" takes it away.
-    Only on a terminal.
+    Only on a terminal. Of what is too long for it, the beginning is shown, or the `end`.
     """
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
-        _quietly(lambda: (sys.stderr.write(f"\r\x1b[K{_one_line(text)[:width]}"), sys.stderr.flush()))
+        line = _one_line(text)
+        line = line[-width:] if end else line[:width]
+        _quietly(lambda: (sys.stderr.write(f"\r\x1b[K{line}"), sys.stderr.flush()))
 
 
 def sign(mark: str, plain: str) -> str:

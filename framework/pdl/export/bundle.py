@@ -32,11 +32,12 @@ from pdl.dtype import Array
 from pdl.errors import CheckError, UsageError
 from pdl.export.decoder import Traced, trace_decoder
 from pdl.export.deployment import Deployment
+from pdl.export.stream import TracedStream, trace_stream
 from pdl.export.symbolic import trace_symbolic
 from pdl.files import write_atomic
 from pdl.nn.decoder import Decoder
 from pdl.program import Program
-from pdl.runtime import bundle
+from pdl.runtime import bundle, streams
 from pdl.runtime.decoding import stored
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.sample import Sample
@@ -90,10 +91,11 @@ def write(
     store   "bf16" or "fp16" keep weights in half the bytes; see the module
     """
     program, notes = traced(deployment)
-    data = to_bytes(program, deployment, name=name, metrics=metrics, config=config)
+    stream = None if deployment.stream is None else trace_stream(deployment.stream)
+    data = to_bytes(program, deployment, name=name, metrics=metrics, config=config, stream=stream)
     comparison, kept = compare(of_bundle(bundle.read(data)), deployment), None
     if store != "fp32":
-        data = to_bytes(program, deployment, name=name, metrics=metrics, config=config, store=store)
+        data = to_bytes(program, deployment, name=name, metrics=metrics, config=config, store=store, stream=stream)
         kept = compare_stored(of_bundle(bundle.read(data)), deployment, store)
     target = Path(path)
     write_atomic(target, data)
@@ -120,6 +122,7 @@ def to_bytes(
     metrics: Mapping[str, float | None] | None = None,
     config: str = "",
     store: Store = "fp32",
+    stream: TracedStream | None = None,
 ) -> bytes:
     """The bundle, unchecked."""
     if isinstance(program, Traced):
@@ -127,7 +130,7 @@ def to_bytes(
         parts = (program.encode, program.step, program.kinds, deployment.writing)
         content, arrays = stored.content_of(*parts, list(deployment.inputs))
     else:
-        content, arrays = content_of(program, list(deployment.inputs), list(deployment.outputs))
+        content, arrays = content_of(program, list(deployment.inputs), list(deployment.outputs), stream)
     if store != "fp32":
         arrays = halved(arrays, store)
     return bundle.pack(
@@ -176,14 +179,18 @@ def compare_stored(session: Session, deployment: Deployment, store: Store) -> Co
         raise CheckError(f"with weights stored as {store}: {error}; use {other}") from None
 
 
-def content_of(program: Program, inputs: list[str], outputs: list[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """program.json and the arrays of a program; every captured tensor gets a name of its own."""
-    program = program.copy()
-    names = program.names()
-    for value in program.captures:
-        value.name = names[value]
-    arrays = {names[v]: v.tensor._data for v in program.captures if v.tensor is not None}
-    return {"kind": "program", "program": program.to_dict(), "inputs": inputs, "outputs": outputs}, arrays
+def content_of(
+    program: Program, inputs: list[str], outputs: list[str], stream: TracedStream | None = None
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """program.json and the arrays of a program, and of the step of a stream; every captured tensor gets a name of its
+    own."""
+    if stream is None:
+        made, arrays = stored.stored_together({"program": program})
+        return {"kind": "program", **made, "inputs": inputs, "outputs": outputs}, arrays
+    made, arrays = stored.stored_together({"program": program, "stream": stream.step})
+    step = streams.to_dict(made["stream"], stream.kinds, stream.framing)
+    content = {"kind": "program", "program": made["program"], "inputs": inputs, "outputs": outputs, "stream": step}
+    return content, arrays
 
 
 def compare(
@@ -210,6 +217,8 @@ def compare(
                     f"{tolerance:g}; nothing was written. {reason}"
                 )
             _check_answers(session, ours, theirs, [deployment.samples[i] for i in group], tolerance)
+        if session.streams is not None:
+            worst = max(worst, _stream_difference(session, deployment, [wanted[i] for i in members], tolerance))
     return Comparison(len(wanted), worst, prepared)
 
 
@@ -288,6 +297,26 @@ def _step_difference(session: Session, deployment: Deployment, arrays: Mapping[s
     tokens = deployment.run(arrays)["tokens"][:, 0]
     made = [writer.replay(given, tokens) for writer in writers]  # type: ignore[attr-defined]
     return max(_difference({"": a}, {"": b}) for a, b in zip(*made, strict=True))
+
+
+def _stream_difference(
+    session: Session, deployment: Deployment, samples: list[dict[str, Array]], tolerance: float
+) -> float:
+    """`_difference` of what a stream gives and the model; CheckError beyond the tolerance."""
+    worst = 0.0
+    for sample in samples:
+        (element,) = sample.values()
+        steps = streams.run_whole(session.begin_stream(None), element, (7 * len(element) // 16,))
+        theirs = deployment.run(_collated(session, [sample]))
+        name = deployment.outputs[0]
+        made = np.concatenate(steps) if steps else theirs[name][0, :0]
+        worst = max(worst, _difference({name: made}, {name: theirs[name][0]}))
+    if not worst <= tolerance:
+        raise CheckError(
+            f"a stream of the bundle differs from the model by {worst:.2g} of the largest output, more than "
+            f"{tolerance:g}; nothing was written. {_FAULT}"
+        )
+    return worst
 
 
 def _check_answers(

@@ -8,16 +8,20 @@ from functools import cached_property
 from typing import Any
 
 from pdl.dtype import Array
+from pdl.errors import UsageError
 from pdl.export.decoder import Eager
+from pdl.export.stream import trace_stream
 from pdl.nn import Module
 from pdl.nn.decoder import Decoder
 from pdl.nn.module import evaluating
+from pdl.nn.streaming import Streaming
 from pdl.ops.base import Spec
 from pdl.runtime.decoding.options import OUTPUTS, Options, Writing
 from pdl.runtime.decoding.searching import Token
 from pdl.runtime.decoding.writer import Writer
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.steps import Resources
+from pdl.runtime.streams import Stream, Streams
 from pdl.tensor import as_tensor
 from pdl.vocabulary import Vocabulary
 
@@ -47,6 +51,7 @@ class Deployment:
     licence    of the weights
     about      further plain facts for people
     tolerance  how far the bundle's outputs may be from the model's, as a share of the largest: two orders of summing
+    stream     of a net that can be read chunk by chunk: the same net in that form
     memory     objects by name that a run hands to its own steps and that no bundle holds, such as the data it was
                trained on
     """
@@ -67,13 +72,29 @@ class Deployment:
     memory: Mapping[str, Any] = field(default_factory=dict)
     net: Module | None = None
     writing: Writing | None = None
+    stream: Streaming | None = None
     tolerance: float = TOLERANCE
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
         """The pipeline, with what a run has in memory; None where no input has steps."""
         resources = Resources(self.labels, self.vocabularies, self.constants, self.memory)
-        return Pipeline.read({"pre": self.pre, "post": self.post}, resources, "this model")
+        made = Pipeline.read({"pre": self.pre, "post": self.post}, resources, "this model")
+        if made is not None:
+            made.streams = self.stream is not None
+        return made
+
+    @cached_property
+    def streams(self) -> Streams:
+        """What reads chunks, of a net that can be streamed."""
+        assert self.stream is not None
+        return trace_stream(self.stream).streams()
+
+    def begin_stream(self, pipeline: Pipeline | None, **options: Any) -> Stream:
+        """A stream with the steps of this pipeline."""
+        if self.stream is None:
+            raise UsageError("this model answers for whole inputs, so it cannot be streamed")
+        return Stream(self.streams, pipeline, **options)
 
     def prepared(self, sample: Any) -> dict[str, Any]:
         """A sample as training prepares it, or where it has no other way, as the pipeline does."""

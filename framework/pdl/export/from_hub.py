@@ -32,6 +32,7 @@ from pdl.hub.index import incompatible
 from pdl.hub.pretrained import load_state
 from pdl.hub.states import state_of
 from pdl.nn import Module, init
+from pdl.nn.streaming import Streaming
 from pdl.ops.base import Spec
 from pdl.runtime import load
 from pdl.runtime.bundle import SUFFIX, read
@@ -200,6 +201,7 @@ def _deployment(entry: Entry, build: Build, model: Module, facts: dict[str, Any]
         card=facts["card"],
         licence=facts["licence"],
         about=facts["about"],
+        stream=model if isinstance(model, Streaming) else None,
     )
 
 

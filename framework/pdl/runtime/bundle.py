@@ -3,7 +3,8 @@
 A zip archive of stored members (`archive.py`):
 
     program.json          {"format": 1, "kind": "program", "program": Program.to_dict(), "inputs": [names],
-                          "outputs": [names]}, or {"format": 1, "kind": "onnx", "graph": {...}} for an imported graph
+                          "outputs": [names]}, with "stream" of a net that can be streamed, see `streams.py`; or
+                          {"format": 1, "kind": "onnx", "graph": {...}} for an imported graph
                           that no program can hold, or {"format": 1, "kind": "system", ...} for several models that
                           answer together, see `systems.py`, or {"format": 1, "kind": "decoder", ...} for a net that
                           writes token by token, see `decoding/stored.py`
@@ -37,7 +38,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pdl import threads
-from pdl.decoder_state import Kept
+from pdl.decoder_state import Carried, Framing, Kept
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
 from pdl.files import map_file, open_file
@@ -167,7 +168,14 @@ class Bundle:
             what = f"several models ({', '.join(self.parts)})" if self.parts else f"a graph of kind {self.kind!r}"
             raise UsageError(f"{self.source}: holds {what}, which is no program")
         required.import_ops(self.program, self.meta["requires"], self.source)
-        made = program_of(self.program["program"], self.weights, self.source)
+        stream = self.program.get("stream")
+        if stream is None:
+            made = program_of(self.program["program"], self.weights, self.source)
+        else:
+            from pdl.runtime.decoding import stored  # with what runs programs
+
+            stored.check_all_read([self.program["program"], stream.get("program")], self.weights, self.source)
+            made = stored.one_of(self.program["program"], self.weights, self.source)
         for what, values in (("inputs", made.inputs), ("outputs", made.outputs)):
             names = self.program[what]
             same = len(names) == len(values) and len(set(names)) == len(names)
@@ -175,6 +183,13 @@ class Bundle:
         for value, name in zip(made.inputs, self.program["inputs"], strict=True):
             value.name = name
         return made
+
+    def build_stream(self) -> tuple[Program, tuple[Carried, ...], Framing]:
+        """The step of a net that can be streamed, verified as `build` does, what it keeps, and how it reads."""
+        required.import_ops(self.program, self.meta["requires"], self.source)
+        from pdl.runtime import streams  # with what runs programs
+
+        return streams.read(self.program["stream"], self.weights, self.source)
 
     def build_decoder(self) -> tuple[Program | None, Program, tuple[Kept, ...], Writing]:
         """The programs `encode` and `step` of a decoder, verified as `build` does, what they keep, and how it is
@@ -220,6 +235,8 @@ def _checked(
     program = _json(members, "program.json", name)
     kind = program.get("kind") if isinstance(program, dict) else None
     wanted = _KINDS.get(str(kind), {})
+    if kind == "program" and "stream" in program:
+        wanted = {**wanted, "stream": dict}
     check(wanted, name, "program.json", f"kind is {kind!r:.40}, expected one of {', '.join(_KINDS)}", _NEWER)
     check_keys(program, wanted, name, "program.json")
     pipeline = _json(members, "pipeline.json", name)
@@ -349,9 +366,7 @@ def _open(source: Source) -> tuple[memoryview, str]:
         raise DataError(f"{name}: cannot be read ({error.strerror}); name a bundle that `pdl export` wrote") from None
 
 
-def _meta(
-    members: Mapping[str, memoryview], source: str
-) -> tuple[dict[str, Any], list[Callable[[], None]]]:
+def _meta(members: Mapping[str, memoryview], source: str) -> tuple[dict[str, Any], list[Callable[[], None]]]:
     """meta.json, after every other member has been found as it says; and what waits for the hashes of large ones."""
     meta = _json(members, "meta.json", source)
     number = meta.get("format") if isinstance(meta, dict) else None

@@ -23,12 +23,13 @@ from pdl.dtype import Array
 from pdl.errors import DataError, PdlError, TimeLimitError, UsageError, listed
 from pdl.limits import check_time
 from pdl.runtime.bundle import Bundle
+from pdl.runtime.cutting import VAD, Cutter
 from pdl.runtime.drawing import Drawing
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps import registry
 from pdl.runtime.steps.base import Resources, Step
-from pdl.runtime.steps.inputs import Flag, InputStep, PreStep
-from pdl.runtime.steps.outputs import Form, PostStep, Ranking, Thresholded, Writer
+from pdl.runtime.steps.inputs import Feeder, Flag, InputStep, PreStep
+from pdl.runtime.steps.outputs import Follower, Form, PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.steps.writing import Writes
 from pdl.runtime.strict import check, fault
 
@@ -63,6 +64,8 @@ class Pipeline:
             assert isinstance(first, InputStep)
             self.inputs[name], self.pre[name] = first, others  # type: ignore[assignment]
         self.post = {name: list(steps) for name, steps in post.items()}
+        self.streams = False
+        self.cutter: Cutter | None = None
 
     @classmethod
     def of(cls, bundle: Bundle) -> Pipeline | None:
@@ -78,6 +81,8 @@ class Pipeline:
                 check(name in have, bundle.source, f"pipeline.json: {when}", what)
         resources = Resources(bundle.labels, bundle.vocabularies, bundle.constants)
         made = cls.read(bundle.pipeline, resources, bundle.source, bundle.meta["requires"])
+        if made is not None:
+            made.streams = "stream" in bundle.program
         for step in (step for steps in (made.post.values() if made is not None else ()) for step in steps):
             gone = listed(set(step.beside) - set(have))
             check(not gone, bundle.source, "pipeline.json: post", f"{step.name} reads the output {gone}, which is none")
@@ -190,6 +195,10 @@ class Pipeline:
         """The answers for several items, in order; samples that fit go through `run` together (`batches`), inputs and
         outputs by name. With `skip_errors`, an item that says nothing that the model knows has an error for an
         answer."""
+        if self.cutter is not None:
+            whole = copy(self)
+            whole.cutter = None
+            return self.cutter.answers(whole, items, run, skip_errors=skip_errors)
         found: list[Answer] = []
         samples: dict[int, Sample] = {}
         for number, item in enumerate(items):
@@ -208,6 +217,16 @@ class Pipeline:
                 found[places[i]] = Answer(value, self._answering(outputs), parsed[i].notes)
             del inputs, outputs  # before the next run makes others: a reader of lines has megabytes of probabilities
         return found
+
+    def following(self, **options: Any) -> tuple[Feeder, Follower]:
+        """What makes a stream's pieces elements of the net's input, with `options` of the input step, and what makes
+        events of steps of its output. UsageError where a step needs a whole input."""
+        (first,), (steps,) = self.inputs.values(), self.post.values()
+        between = [*next(iter(self.pre.values())), *(step for step in steps[:-1] if not step.by_rows)]
+        if between or not steps:
+            named = listed([step.name for step in between]) or "what this model answers"
+            raise UsageError(f"{named} is of whole inputs, so this model cannot be streamed")
+        return first.feeder(**options), Chain(steps[:-1], steps[-1].follower())
 
     def limited(self, k: int) -> Pipeline:
         """The same pipeline with at most `k` answers an input; UsageError where no step ranks."""
@@ -290,8 +309,12 @@ class Pipeline:
 
     @property
     def flags(self) -> Sequence[Flag]:
-        """Options that its last steps have (`PostStep.flags`)."""
-        return [flag for steps in self.post.values() if steps for flag in steps[-1].flags]
+        """Options that its last steps have (`PostStep.flags`), and those of models that can be streamed."""
+        last = [steps[-1] for steps in self.post.values() if steps]
+        own = [flag for step in last for flag in step.flags]
+        if len(last) == 1 and last[0].in_time:
+            own.append(VAD)
+        return [*own, *self.input.stream_flags] if self.streams else own
 
     @property
     def writers(self) -> Sequence[Writer]:
@@ -302,6 +325,11 @@ class Pipeline:
     def forms(self) -> Sequence[Form]:
         """Forms of files, beside drawings, that answers are saved in, each in its own."""
         return [form for steps in self.post.values() if steps for form in steps[-1].forms]
+
+    @property
+    def unprinted(self) -> set[str]:
+        """Keys of answers that are not printed (`PostStep.unprinted`)."""
+        return {key for steps in self.post.values() if steps for key in steps[-1].unprinted}
 
     def draw(self, item: Any, answer: Answer) -> Drawing:
         """An input with its answer, to look at; UsageError where there is nothing to draw."""
@@ -332,6 +360,23 @@ class Pipeline:
     def _last(self, outputs: Iterable[str]) -> dict[str, PostStep]:
         """The last step of each of these outputs that has steps."""
         return {name: self.post[name][-1] for name in outputs if self.post[name]}
+
+
+class Chain:
+    """A `Follower` behind steps that work row by row."""
+
+    def __init__(self, steps: Sequence[PostStep], last: Follower) -> None:
+        self.steps, self.last = steps, last
+
+    def feed(self, rows: Array) -> list[Any]:
+        """The events of the next rows."""
+        for step in self.steps:
+            rows = _called(step, rows, Sample())
+        return self.last.feed(rows)
+
+    def finish(self, length: int) -> list[Any]:
+        """Those of the end."""
+        return self.last.finish(length)
 
 
 def _called(step: Any, value: Any, *sample: Sample) -> Any:

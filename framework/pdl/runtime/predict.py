@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias
 
 from pdl.dtype import Array
 from pdl.errors import DataError, TimeLimitError, UsageError, listed
 from pdl.files import replacing
 from pdl.limits import limited, require_seconds
+from pdl.runtime.cutting import VAD, Cutter
 from pdl.runtime.documents import Page
 from pdl.runtime.drawing import Drawing
 from pdl.runtime.journal import Journal
@@ -24,6 +25,9 @@ from pdl.runtime.steps.inputs import Input, InputStep
 from pdl.runtime.tables import SEPARATORS
 from pdl.runtime.tiles import answers as tiled
 from pdl.runtime.videos import Film
+
+if TYPE_CHECKING:
+    from pdl.runtime.streams import Stream
 
 
 class Predictor(Protocol):
@@ -151,6 +155,8 @@ class Configured:
         if unknown := listed(set(values) - set(known)):
             raise UsageError(f"this model has no option {unknown}; it has {listed(known) or 'none'}")
         made = pipeline.configured(values, predictor)
+        if vad := values.get(VAD.name):
+            made.cutter = Cutter(load(vad[-1]))
         if made.writes is not None and made.writes.options is not None:
             predictor = predictor.with_options(made.writes.options)  # type: ignore[attr-defined]
         return cls(predictor, made)
@@ -158,6 +164,13 @@ class Configured:
     def run(self, inputs: dict[str, Array], /) -> Mapping[str, Array]:
         """The outputs of the predictor."""
         return self.predictor.run(inputs)
+
+    def stream(self, **options: Any) -> Stream:
+        """A stream of a predictor that reads chunk by chunk; `options` are those of its input."""
+        begin = getattr(self.predictor, "begin_stream", None)
+        if begin is None:
+            raise UsageError("this model answers for whole inputs, so it cannot be streamed")
+        return begin(self.pipeline, **options)  # type: ignore[no-any-return]
 
     @property
     def writing(self) -> Any:

@@ -25,6 +25,8 @@ def stored_ops(stored: Mapping[str, Any]) -> Iterator[str]:
     """The names of the ops of all programs in program.json."""
     for part in ("program", "encode", "step"):
         yield from op_names(stored.get(part))
+    stream = stored.get("stream")
+    yield from op_names(stream.get("program")) if isinstance(stream, dict) else ()
 
 
 def of_program(stored: Mapping[str, Any]) -> set[str]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pdl.runtime.decoding.options import Options, Writing
     from pdl.runtime.pipeline import Pipeline
     from pdl.runtime.plan import Timer
+    from pdl.runtime.streams import Stream, Streams
 
 Precision = Literal["fp32", "bf16"]
 Made = TypeVar("Made")
@@ -87,6 +88,7 @@ class Session:
         self.engine, self.inputs, self.outputs = engine, tuple(inputs), tuple(outputs)
         self.pipeline, self.bundle, self.threads = pipeline, bundle, threads
         self._names = [port.name for port in self.outputs]
+        self.streams: Callable[[], Streams] | None = None
 
     @classmethod
     def of(
@@ -138,11 +140,43 @@ class Session:
         made.pipeline = None if self.pipeline is None else self.pipeline.written_by(found)
         return made
 
-    def stream(self, item: Any) -> Iterator[str]:
-        """The text for one input of a model that writes token by token, bit by bit as it is written."""
+    @overload
+    def stream(self, item: Any, /) -> Iterator[str]: ...
+
+    @overload
+    def stream(self, **options: Any) -> Stream: ...
+
+    def stream(self, *items: Any, **options: Any) -> Any:
+        """Of a model that reads chunk by chunk: a `pdl.runtime.streams.Stream`, to `push` pieces of a sequence to;
+        `options` are those of its input (of recordings `rate`, in Hz). Of a model that writes token by token, and one
+        `item`: its text, bit by bit as it is written."""
+        if not items:
+            return self.begin_stream(self.pipeline, **options)
         from pdl.runtime.decoding.writer import streamed
 
-        return streamed(self, item)
+        return streamed(self, *items)
+
+    def begin_stream(self, pipeline: Pipeline | None, **options: Any) -> Stream:
+        """A stream with the steps of this pipeline. UsageError where the net reads whole inputs alone."""
+        from pdl.runtime.streams import Stream
+
+        if self.streams is None:
+            raise UsageError(
+                f"{self.name} answers for whole inputs and cannot be streamed; a recogniser can, whose recipe has "
+                "model.chunk or model.direction=forward"
+            )
+        return Stream(self.streams(), pipeline, limits=self._held, **options)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """The limits of the session, and its threads."""
+        with limited(self.name, nbytes=self.max_memory, seconds=self.timeout), _faults(self.bundle):
+            before = None if self.threads is None else runtime.limit_threads(self.threads)
+            try:
+                yield
+            finally:
+                if before is not None:
+                    runtime.limit_threads(before)
 
     def stream_tokens(self, inputs: Mapping[str, Any]) -> Iterator[Any]:
         """The tokens for a batch of inputs by name, as they are written (`pdl.runtime.decoding.Token`)."""
@@ -285,7 +319,23 @@ def of_bundle(
     if stored["kind"] == "onnx":
         return _of_graph(stored["graph"], bundle.weights, precision, memory, choosing or {}, options)
     names = {"inputs": stored["inputs"], "outputs": stored["outputs"]}
-    return Session.of(bundle.build(), **names, precision=precision, memory=memory, **(choosing or {}), **options)
+    made = Session.of(bundle.build(), **names, precision=precision, memory=memory, **(choosing or {}), **options)
+    if "stream" in stored:
+        made.streams = cache(lambda: _streams(bundle, precision, choosing or {}, options))
+    return made
+
+
+def _streams(bundle: Bundle, precision: str, choosing: Mapping[str, Any], options: Mapping[str, Any]) -> Streams:
+    """What reads chunks, of a bundle that can be streamed."""
+    from pdl.runtime.streams import Streams
+
+    def engine() -> Streams:
+        program, kinds, framing = bundle.build_stream()
+        return Streams(program, kinds, framing, **choosing)
+
+    if _is_bf16(precision):
+        raise UsageError(f"{bundle.source}: a stream runs in fp32")
+    return _prepared(engine, "", **options)
 
 
 def _of_system(bundle: Bundle, choosing: Mapping[str, Any], options: dict[str, Any]) -> Session:

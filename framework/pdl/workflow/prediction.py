@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from pdl.files import replacing
 from pdl.report.answers import free, rendered
 from pdl.report.answers import save as save_drawing
 from pdl.runtime.bundle import is_bundle
+from pdl.runtime.cutting import VAD
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Configured, Prediction, Predictor, expanded, pipeline_of
 from pdl.runtime.predict import predict as predict_each
@@ -96,16 +97,21 @@ def require_no_form(form: str | None) -> None:
         raise UsageError(f"--format {form} says what --save writes: add --save DIR")
 
 
-def saver(folder: str | Path, form: str | None, pipeline: Pipeline) -> Drawings | Documents:
-    """What saves predictions in a folder: as drawings, or in the form of this name. UsageError for a form that the
-    model does not have."""
-    if form is None:
-        return Drawings(folder)
+def saver(place: str | Path, form: str | None, pipeline: Pipeline) -> Drawings | Documents:
+    """What saves predictions in a folder: as drawings, or in the form of this name; or one in a file, whose suffix is
+    that of a form. UsageError for a form that the model does not have."""
     known = {each.name: each for each in pipeline.forms}
+    path = Path(place)
+    if form is None and not path.is_dir():
+        named = next((each for each in pipeline.forms if path.suffix.lower() == each.suffix), None)
+        if named is not None:
+            return Documents(path.parent, named, path)
+    if form is None:
+        return Drawings(place)
     if form not in known:
         have = f"it has {listed(list(known))}" if known else "its answers are drawn: leave out --format"
         raise UsageError(f"this model's answers are not saved as {form!r:.60}; {have}")
-    return Documents(folder, known[form])
+    return Documents(place, known[form])
 
 
 class Drawings:
@@ -143,10 +149,13 @@ def _title(prediction: Prediction) -> str:
 class Documents:
     """Writes predictions into files of a folder in a form of the model's: each into its own, the pages of a document,
     and the frames of a video, into one, which is there when it is finished. A context, at whose end the last one is; a
-    file that an error ends is removed."""
+    file that an error ends is removed.
 
-    def __init__(self, folder: str | Path, form: Form) -> None:
-        self.folder, self.form = Path(folder), form
+    file   the only one that there may be, in place of those named after inputs
+    """
+
+    def __init__(self, folder: str | Path, form: Form, file: Path | None = None) -> None:
+        self.folder, self.form, self.file = Path(folder), form, file
         self._open = ExitStack()
         self._pages: Pages | None = None
         self._path = Path()
@@ -179,7 +188,11 @@ class Documents:
         return (None, 0) if prediction.film is None else (prediction.film.name, self._last[1] + 1)
 
     def _begin(self, name: str) -> None:
-        self._path = free(self.folder, Path(name).stem, self.form.suffix)
+        if self.file is not None and self._path == self.file:
+            raise UsageError(
+                f"--save {self.file}: a file holds one input; for several name a folder, with --format {self.form.name}"
+            )
+        self._path = self.file or free(self.folder, Path(name).stem, self.form.suffix)
         part = self._open.enter_context(replacing(self._path))
         self._pages = self.form.begin(self._open.enter_context(part.open("wb")), Path(name).name)
 
@@ -214,6 +227,8 @@ def predict_words(
     if own & values.keys():
         predictor = Configured.of(predictor, {name: given for name, given in values.items() if name in own})
     step, several = pipeline_of(predictor).input, len(words) > 1
+    if alone := [flag.name for flag in step.stream_flags if flag.name in values]:
+        raise UsageError(f"{listed(alone)} is of streams: add --stream")
     with TemporaryDirectory(prefix="pdl-inputs-") as folder:
         given: list[Any] = []
         for word in words:
@@ -242,6 +257,23 @@ def stream_words(
     things = [*(step.from_word(word) for word in words), *step.from_flags(values)]
     for each in expanded(things, step):
         yield streamed(predictor, each.item)
+
+
+def follow_words(
+    predictor: Predictor, words: Sequence[str], values: Mapping[str, Sequence[str]]
+) -> Iterator[list[dict[str, Any]]]:
+    """The events of one stream that words and options of a command line stand for, as they come, by a model that reads
+    chunk by chunk. Ctrl-C ends the stream, and what was heard until then is answered."""
+    if VAD.name in values:
+        raise UsageError(f"{VAD.name} cuts recordings that are there as a whole; leave it out, or --stream")
+    own = {flag.name for flag in pipeline_of(predictor).flags}
+    configured = Configured.of(predictor, {name: given for name, given in values.items() if name in own})
+    options, pieces = configured.pipeline.input.stream_pieces(words, values)
+    stream = configured.stream(**options)
+    with suppress(KeyboardInterrupt):
+        for piece in pieces:
+            yield stream.push(piece)
+    yield stream.finish()
 
 
 def options_of(pipeline: Pipeline) -> list[Flag]:

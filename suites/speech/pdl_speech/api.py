@@ -10,6 +10,7 @@ from pdl_speech.models import (
     DeepSpeech2,
     MatchboxNet,
     QuartzNet,
+    SileroVAD,
     SpeechNet,
     SpeechResNet,
 )

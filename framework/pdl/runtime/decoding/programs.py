@@ -16,7 +16,7 @@ from pdl.dtype import Array
 from pdl.program import Program
 from pdl.program.executor import Executable
 from pdl.runtime.decoding.running import Running
-from pdl.runtime.plan import Plans
+from pdl.runtime.plan import Plan, Plans
 
 FIRST = 3
 """Inputs of `step` in front of its state: tokens int64 [rows, T], counts and lengths int64 [rows]. Behind the state it
@@ -25,8 +25,8 @@ IDLE, IDLE_BYTES = 32, 64 << 20
 """Places that are kept for later searches, and the bytes that they may have."""
 
 
-class _Bound(NamedTuple):
-    """A step on the memory of one search: what runs it, and where its new states are and belong.
+class Bound(NamedTuple):
+    """A step whose states stay in memory of the caller's: what runs it, and where its new states are and belong.
 
     mixed   some of them lie where others belong
     """
@@ -35,6 +35,20 @@ class _Bound(NamedTuple):
     moves: list[tuple[Array, Array]]
     mixed: bool
 
+    @classmethod
+    def of(cls, plan: Plan, state: Sequence[Array], others: Sequence[Array] = ()) -> Bound:
+        """That of a plan which holds `state` and behind it `others`, and whose outputs are one, and the new states."""
+        made = plan.bound([*state, *others])
+        moves = [(to, y) for to, y in zip(state, made.outputs[1:], strict=True) if y is not None and y is not to]
+        return cls(made, moves, any(np.may_share_memory(y, each) for _, y in moves for each in state))
+
+    def __call__(self, *arrays: Array) -> Array:
+        """The first output for the inputs that are not held, valid until the next call. The states are replaced."""
+        outputs = self.run(*arrays)
+        for target, made in [(to, np.array(y)) for to, y in self.moves] if self.mixed else self.moves:
+            np.copyto(target, made)
+        return outputs[0]  # type: ignore[return-value]
+
 
 @dataclass
 class _Place:
@@ -42,7 +56,7 @@ class _Place:
     once."""
 
     arrays: list[Array]
-    steps: dict[int, _Bound] = field(default_factory=dict)
+    steps: dict[int, Bound] = field(default_factory=dict)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -92,18 +106,12 @@ class Programs:
         found = place.steps.get(tokens.shape[1])
         if found is None:
             found = place.steps[tokens.shape[1]] = self._bind(run, tokens)
-        outputs = found.run(tokens, counts, run.lengths)
-        for target, made in [(to, np.array(y)) for to, y in found.moves] if found.mixed else found.moves:
-            np.copyto(target, made)
-        return outputs[0]  # type: ignore[return-value]
+        return found(tokens, counts, run.lengths)
 
-    def _bind(self, run: Running, tokens: Array) -> _Bound:
-        held = [*run.state, *run.memory]
+    def _bind(self, run: Running, tokens: Array) -> Bound:
+        held = (*run.state, *run.memory)
         shapes = (tokens.shape, run.lengths.shape, run.lengths.shape, *(each.shape for each in held))
-        made = self.stepping.plan(shapes).bound(held)
-        pairs = zip(run.state, made.outputs[1:], strict=True)
-        moves = [(state, y) for state, y in pairs if y is not None and y is not state]
-        return _Bound(made, moves, any(np.may_share_memory(y, each) for _, y in moves for each in run.state))
+        return Bound.of(self.stepping.plan(shapes), run.state, run.memory)
 
     # -- places --------------------------------------------------------------------------------------------------------
     def _take(self, run: Running) -> _Lease:

@@ -1,9 +1,9 @@
 """A decoder in program.json, and back: nothing of it runs before its programs fit each other and what they are told.
 
-    {"format": 1, "kind": "decoder", "inputs": ["tokens"], "outputs": ["tokens", "scores", "ended"],
-     "encode": {...} or null, "step": {...},
-     "state": [{"key_values": 64, ...}, {"carried": [64], "memory": 0, ...}, ...],
-     "writing": {"ends": [2], "begin": [1], "prompt": null, "pad": 0, "options": {"beams": 4}}}
+{"format": 1, "kind": "decoder", "inputs": ["tokens"], "outputs": ["tokens", "scores", "ended"],
+ "encode": {...} or null, "step": {...},
+ "state": [{"key_values": 64, ...}, {"carried": [64], "memory": 0, ...}, ...],
+ "writing": {"ends": [2], "begin": [1], "prompt": null, "pad": 0, "options": {"beams": 4}}}
 """
 
 from __future__ import annotations
@@ -34,12 +34,20 @@ def content_of(
     encode: Program | None, step: Program, kinds: Sequence[Kept], writing: Writing, inputs: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """program.json and the arrays of both programs; what both read stands in the file once."""
+    programs = {"step": step} if encode is None else {"encode": encode, "step": step}
+    stored, arrays = stored_together(programs)
+    state = [kind_to_dict(kind) for kind in kinds]
+    more = {"inputs": list(inputs), "outputs": list(OUTPUTS), "state": state, "writing": writing.to_dict()}
+    return {"kind": "decoder", "encode": None, **stored, **more}, arrays
+
+
+def stored_together(programs: Mapping[str, Program]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Programs by name as plain values, and the arrays of all of them by name; weights that several read stand there
+    once."""
     arrays: dict[str, Array] = {}
     known: dict[int, str] = {}
-    stored: dict[str, Any] = {"encode": None}
-    for part, program in (("encode", encode), ("step", step)):
-        if program is None:
-            continue
+    stored: dict[str, Any] = {}
+    for part, program in programs.items():
         program = program.copy()
         names = program.names()
         for value in program.captures:
@@ -51,9 +59,7 @@ def content_of(
             value.name = name
             arrays[name] = value.tensor._data
         stored[part] = program.to_dict()
-    state = [_kind_to_dict(kind) for kind in kinds]
-    more = {"inputs": list(inputs), "outputs": list(OUTPUTS), "state": state, "writing": writing.to_dict()}
-    return {"kind": "decoder", **stored, **more}, arrays
+    return stored, arrays
 
 
 def read(
@@ -64,7 +70,7 @@ def read(
     check(all(isinstance(each, str) for each in texts), source, _WHERE, "a name that is no text")
     check(stored["outputs"] == list(OUTPUTS), source, _WHERE, f"outputs must be {', '.join(OUTPUTS)}")
     check(len(stored["state"]) <= MOST_STATES, source, _WHERE, f"{len(stored['state'])} states, limit {MOST_STATES}")
-    kinds = tuple(_kind_from_dict(each, source) for each in stored["state"])
+    kinds = tuple(kind_from_dict(each, source) for each in stored["state"])
     try:
         first_lengths(kinds)
     except PdlError as error:
@@ -74,23 +80,29 @@ def read(
     except (PdlError, TypeError) as error:
         raise fault(source, f"{_WHERE}: writing", str(error)) from None
     parts = [each for each in (stored["encode"], stored["step"]) if each is not None]
-    used = {name for part in parts for name in _captured(part, source)}
-    unused = sorted(weights.keys() - used)
-    check(not unused, source, "weights.safetensors", f"holds {unused[:3]}, which no program reads")
-
-    def program(part: Any) -> Program:
-        own = _captured(part, source)
-        return program_of(part, {name: weights[name] for name in own if name in weights}, source)
-
-    encode = None if stored["encode"] is None else program(stored["encode"])
-    step = program(stored["step"])
+    check_all_read(parts, weights, source)
+    encode = None if stored["encode"] is None else one_of(stored["encode"], weights, source)
+    step = one_of(stored["step"], weights, source)
     _check_fit(encode, step, kinds, writing, stored["inputs"], source)
     return encode, step, kinds, writing
 
 
+def check_all_read(parts: Sequence[Any], weights: Mapping[str, Array], source: str) -> None:
+    """DataError for weights that none of several programs reads."""
+    used = {name for part in parts for name in _captured(part, source)}
+    unused = sorted(weights.keys() - used)
+    check(not unused, source, "weights.safetensors", f"holds {unused[:3]}, which no program reads")
+
+
+def one_of(part: Any, weights: Mapping[str, Array], source: str) -> Program:
+    """One of several programs of a bundle, verified, with its share of the weights."""
+    own = _captured(part, source)
+    return program_of(part, {name: weights[name] for name in own if name in weights}, source)
+
+
 def _captured(part: Any, source: str) -> list[str]:
     """The names of a program's weights."""
-    captures = part.get("captures")
+    captures: Any = part.get("captures") if isinstance(part, dict) else None
     good = isinstance(captures, list) and all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in captures)
     check(good, source, _WHERE, "its captures are not a list of named values")
     return [c["name"] for c in captures]
@@ -116,7 +128,7 @@ def _check_fit(
     rows, steps = tokens.shape
     check(isinstance(rows, Dim) and isinstance(steps, Dim), source, where, "rows or steps of a fixed size")
     for spec in given[1:FIRST]:
-        check(_like(spec, Spec((rows,), int64)), source, where, f"counts or lengths are {show_spec(spec)}")
+        check(like(spec, Spec((rows,), int64)), source, where, f"counts or lengths are {show_spec(spec)}")
     states, last = given[FIRST : FIRST + len(kinds)], given[FIRST + len(kinds) :]
     room: int | None = None
     for kind, spec in zip(kinds, states, strict=True):
@@ -131,13 +143,13 @@ def _check_fit(
         else:
             check(kind.memory < len(memory), source, where, f"a state begins with memory {kind.memory}, which is none")
             wanted = Spec((rows, *memory[kind.memory].shape[1:]), memory[kind.memory].dtype)
-        check(_like(spec, wanted), source, where, f"a state is {show_spec(spec)}, expected {show_spec(wanted)}")
+        check(like(spec, wanted), source, where, f"a state is {show_spec(spec)}, expected {show_spec(wanted)}")
     for spec, made in zip(last, memory, strict=True):
-        check(_like(spec, made), source, where, f"takes {show_spec(spec)} where encode makes {show_spec(made)}")
+        check(like(spec, made), source, where, f"takes {show_spec(spec)} where encode makes {show_spec(made)}")
     outs = [v.spec for v in step.outputs if v is not None]
     check(len(outs) == 1 + len(kinds), source, where, f"{len(outs)} outputs")
     for spec, wanted in zip(outs[1:], states, strict=True):
-        check(_like(spec, wanted), source, where, f"makes the state {show_spec(spec)}, expected {show_spec(wanted)}")
+        check(like(spec, wanted), source, where, f"makes the state {show_spec(spec)}, expected {show_spec(wanted)}")
     scores = outs[0]
     good = len(scores.shape) == 2 and same(scores.shape[0], rows) and not isinstance(scores.shape[1], Dim)
     good = good and is_differentiable(scores.dtype) and scores.dtype.kind != "c"
@@ -158,24 +170,26 @@ def _check_first(kind: KeyValues, memory: Sequence[Spec], source: str) -> None:
     check(max(kind.memory, kind.lengths) < len(memory), source, where, "it begins with memory which there is not")
     first, lengths = memory[kind.memory], memory[kind.lengths]
     sources = memory[0].shape[:1]
-    good = len(first.shape) == 3 and _like(first, Spec((*sources, first.shape[1], kind.width), kind.dtype))
+    good = len(first.shape) == 3 and like(first, Spec((*sources, first.shape[1], kind.width), kind.dtype))
     check(good, source, where, f"keys or values begin with {show_spec(first)}")
-    check(_like(lengths, Spec(sources, int64)), source, where, f"lengths begin with {show_spec(lengths)}")
+    check(like(lengths, Spec(sources, int64)), source, where, f"lengths begin with {show_spec(lengths)}")
 
 
-def _like(a: Spec, b: Spec) -> bool:
+def like(a: Spec, b: Spec) -> bool:
     """Whether two specs are the same whatever their names stand for."""
     return a.dtype == b.dtype and len(a.shape) == len(b.shape) and all(map(same, a.shape, b.shape))
 
 
-def _kind_to_dict(kind: Kept) -> dict[str, Any]:
+def kind_to_dict(kind: Kept) -> dict[str, Any]:
+    """A state as plain values."""
     if isinstance(kind, KeyValues):
         more = {"memory": kind.memory, "lengths": kind.lengths, "ahead": kind.ahead}
         return {"key_values": kind.width, "dtype": np.dtype(kind.dtype).name, **more}
     return {"carried": list(kind.shape), "dtype": np.dtype(kind.dtype).name, "memory": kind.memory}
 
 
-def _kind_from_dict(data: Any, source: str) -> Kept:
+def kind_from_dict(data: Any, source: str) -> Kept:
+    """The state that plain values say; DataError where they say none."""
     where = f"{_WHERE}: state"
     if isinstance(data, dict) and "key_values" in data:
         data = {"memory": None, "lengths": None, "ahead": 0, **data}  # older bundles leave them out

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -44,6 +44,16 @@ class Flag:
     name: str
     metavar: str
     help: str
+
+
+class Feeder(Protocol):
+    """What makes elements of a net's input of the pieces of a stream."""
+
+    def feed(self, piece: Any, /) -> Array:
+        """Those [n, ...] that are known with the next piece."""
+
+    def flush(self) -> Array:
+        """Those of the end."""
 
 
 class InputStep(Step):
@@ -95,6 +105,27 @@ class InputStep(Step):
         """All inputs that one of the things given to `pdl.runtime.predict.predict`, the `number`th, stands for: by
         default itself, or where it is a `Path` everything in this file."""
         return self.file(given) if isinstance(given, Path) else iter([Input(self.title(given), given)])
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+    def feeder(self, **options: Any) -> Feeder:
+        """What reads the pieces of a stream; UsageError where inputs are no sequences, or for an option that it does
+        not have."""
+        raise UsageError(f"this model takes a {self.takes} at a time, which cannot be streamed")
+
+    def pieces_of(self, item: Any) -> tuple[dict[str, Any], Iterator[Any]]:
+        """Options of `feeder`, and the pieces of an item, which is read piece by piece."""
+        raise UsageError(f"this model takes a {self.takes} at a time, which is not read in pieces")
+
+    @property
+    def stream_flags(self) -> Sequence[Flag]:
+        """The options of `pdl predict` for streams: --stream, and those whose values `stream_pieces` takes."""
+        return ()
+
+    def stream_pieces(
+        self, words: Sequence[str], values: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[str, Any], Iterator[Any]]:
+        """Options of `feeder`, and the pieces of the stream that words and options of a command line stand for."""
+        raise UsageError(f"this model takes a {self.takes} at a time, which cannot be streamed")
 
     def configured(self, values: Mapping[str, Sequence[str]]) -> InputStep:
         """The step that reads inputs where options of the last steps (`PostStep.flags`) have these values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,11 +16,12 @@ from pdl.ngram import NGrams, read_arpa
 from pdl.ranking import Lists, top_k
 from pdl.runtime.bidi import logical, visual
 from pdl.runtime.ctc import ALPHA, BETA, Search, read_words
+from pdl.runtime.hearing import GAP, Hearing
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import are, check, count, flag, number, text
 from pdl.runtime.steps.base import NamesOf, Resources
 from pdl.runtime.steps.inputs import Flag
-from pdl.runtime.steps.outputs import Labelled, PostStep, Ranking, Thresholded, ranked_alike
+from pdl.runtime.steps.outputs import Follower, Form, Labelled, PostStep, Ranking, Thresholded, ranked_alike
 
 SEARCHES = (
     Flag("--words", "FILE", "Answer with words of this list alone (a text file), and the most probable of them."),
@@ -49,6 +50,7 @@ class Softmax(PostStep):
     """exp(x) / sum exp(x) over the last axis, in float64."""
 
     name = "softmax"
+    by_rows = True
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         shifted = value.astype(np.float64) - value.max(axis=-1, keepdims=True)
@@ -60,6 +62,7 @@ class Sigmoid(PostStep):
     """1 / (1 + exp(-x)), in float64."""
 
     name = "sigmoid"
+    by_rows = True
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         return sigmoid(value)
@@ -270,7 +273,8 @@ class Ctc(Text):
         if self.seconds is None:
             return answer
         letters = [(t, self._said([c]), float(value[t, c])) for c, t in zip(classes, steps, strict=True)]
-        groups = (list(group) for space, group in groupby(letters, lambda each: each[1].isspace()) if not space)
+        spoken = (list(group) for space, group in groupby(letters, lambda each: each[1].isspace()) if not space)
+        groups = [part for group in spoken for part in self._apart(group)]
         words = [
             {
                 "word": "".join(letter for _, letter, _ in group),
@@ -280,7 +284,47 @@ class Ctc(Text):
             }
             for group in groups
         ]
-        return {**answer, "text": " ".join(answer["text"].split()), "words": words}
+        return {**answer, "text": " ".join(str(word["word"]) for word in words), "words": words}
+
+    def _apart(self, group: list[tuple[int, str, float]]) -> list[list[tuple[int, str, float]]]:
+        """Letters (step, character, score) without a space, cut where there is none for so long that no word can be
+        one; where no spaces are written at all, nowhere."""
+        assert self.seconds is not None
+        if not self.spaces:
+            return [group]
+        cuts = [i for i in range(1, len(group)) if (group[i][0] - group[i - 1][0]) * self.seconds > GAP]
+        return [group[a:b] for a, b in pairwise([0, *cuts, len(group)])]
+
+    @property
+    def spaces(self) -> list[int]:
+        """The classes of spaces."""
+        return [c for letter, c in self._numbers.items() if letter.isspace()]
+
+    @property
+    def in_time(self) -> bool:
+        return self.seconds is not None
+
+    def joined_in_time(self, answers: Sequence[Any], starts: Sequence[float]) -> Any:
+        words = [
+            {**word, "start": round(word["start"] + start, 3), "end": round(word["end"] + start, 3)}
+            for answer, start in zip(answers, starts, strict=True)
+            for word in answer["words"]
+        ]
+        lengths = [len(answer["text"]) for answer in answers]
+        total = sum(answer["score"] * length for answer, length in zip(answers, lengths, strict=True))
+        said = (" " if self.spaces else "").join(answer["text"] for answer in answers if answer["text"])
+        return {"text": said, "score": total / max(1, sum(lengths)), "words": words}
+
+    def follower(self) -> Follower:
+        return super().follower() if self.seconds is None else Hearing(self, self.seconds)
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        if self.seconds is None:
+            return ()
+        from pdl.runtime.subtitles import FORMS
+
+        return FORMS
 
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         return [{name: value for name, value in answer.items() if name != "words"}]

@@ -52,6 +52,16 @@ class Form:
     begin: Callable[[BinaryIO, str], Pages]
 
 
+class Follower(Protocol):
+    """What makes events of the steps of a stream."""
+
+    def feed(self, rows: Any, /) -> list[Any]:
+        """The events of the next rows [n, ...]."""
+
+    def finish(self, length: int, /) -> list[Any]:
+        """Those of the end of a sequence of so many elements."""
+
+
 class PostStep(Step):
     """A step for one output of one sample. The last one of an output gives the answer, and says how it is written to a
     table, compared and drawn.
@@ -61,7 +71,9 @@ class PostStep(Step):
     beside       names of further outputs that it takes from the sample
     unordered    rows of the outputs are in an order that nearly equal values decide, so that two runs of a model are
                  compared by their answers alone
+    by_rows      whether it does the same to each row of a sequence, so that rows may come in any groups
     finds_text   whether the rows of an answer are texts of others under "text", best first, as in a conversation
+    unprinted    keys of an answer that are left out where answers are printed, such as a waveform
     """
 
     any_script: ClassVar[bool] = False
@@ -69,6 +81,13 @@ class PostStep(Step):
     beside: Sequence[str] = ()
     unordered: ClassVar[bool] = False
     finds_text: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = False
+    unprinted: ClassVar[Sequence[str]] = ()
+
+    @property
+    def in_time(self) -> bool:
+        """Whether answers for parts of a recording can be joined (`joined_in_time`)."""
+        return False
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         """The value after this step, of an output of the net for `sample`."""
@@ -82,6 +101,14 @@ class PostStep(Step):
         """Whether two answers for `sample` are the same, where the outputs they were made of differ by at most
         `tolerance`. By default: the same keys and words, and numbers that differ by no more than the outputs."""
         return alike(ours, theirs, tolerance)
+
+    def follower(self) -> Follower:
+        """What answers while a sequence is still read, in events; UsageError where answers are for whole ones."""
+        raise UsageError(f"{self.name} answers for whole inputs, so this model cannot be streamed")
+
+    def joined_in_time(self, answers: Sequence[Any], starts: Sequence[float]) -> Any:
+        """The answer for a recording, of those for parts of it that begin at these seconds."""
+        raise UsageError(f"{self.name} answers for whole inputs; leave out --vad")
 
     def joined(self, answers: Sequence[Any], places: Sequence[tuple[int, int]], size: tuple[int, int]) -> Any:
         """The answer for an image of `size` (height, width), of those for tiles of it whose upper left corners are at

@@ -22,6 +22,7 @@ class SpecAugment(FrameLayer):
     """
 
     shown = ("time_masks", "time_width", "time_ratio", "channel_masks", "channel_width", "value")
+    streams = True
 
     def __init__(
         self,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pdl
 from pdl import nn
-from pdl.errors import ShapeError
+from pdl.decoder_state import Framing
+from pdl.errors import ShapeError, UsageError
 
 
 class FrameLayer(nn.Module):
@@ -17,6 +18,9 @@ class FrameLayer(nn.Module):
     def out_channels(self, channels: int) -> int:
         """Channels of the output, for so many of the input."""
         return channels
+
+    streams: ClassVar[bool] = False
+    """Whether, in evaluation, a frame's output depends on that frame alone."""
 
     def forward(self, x: pdl.Tensor, frames: pdl.Tensor | None = None) -> pdl.Tensor:
         """x [N, frames, channels] -> [N, frames, channels']."""
@@ -48,6 +52,36 @@ class Features(nn.Module):
     def compute(self, x: pdl.Tensor) -> pdl.Tensor:
         """Waveforms [N, T] -> features, without the layers behind them."""
         raise NotImplementedError(f"{type(self).__name__} must define compute")
+
+    # -- chunks of a stream --------------------------------------------------------------------------------------------
+    element: tuple[int, ...] = ()
+    """The shape of what they read at a point of time; () of samples."""
+
+    @property
+    def framing(self) -> Framing:
+        """Which samples a frame reads. UsageError where it is no fixed window of them."""
+        raise UsageError(f"{type(self).__name__} depends on a whole recording, so it cannot be streamed")
+
+    def compute_inside(self, x: pdl.Tensor) -> pdl.Tensor:
+        """`compute` of samples [N, T] that are inside of a waveform: frames lie within them."""
+        return self.compute(x)
+
+    def of_chunk(self, x: pdl.Tensor) -> pdl.Tensor:
+        """Samples [N, T] of a few frames, as `framing` says -> features [N, frames, channels]."""
+        y = self.compute_inside(x)
+        for layer in self.then:
+            y = layer(y)
+        return y
+
+    def require_layers(self) -> None:
+        """UsageError where a layer behind the features does not stream."""
+        for layer in self.then:
+            assert isinstance(layer, FrameLayer)
+            if not layer.streams:
+                raise UsageError(
+                    f"features.then: {type(layer).__name__} looks at a whole recording, so the net cannot be streamed; "
+                    "take GlobalCMVN, or leave it out"
+                )
 
     def forward(self, x: pdl.Tensor, lengths: pdl.Tensor | None = None) -> pdl.Tensor:
         """x [N, T] -> [N, frames, channels]; `lengths`, int64 [N], are samples of each, the rest padding."""

@@ -9,6 +9,7 @@ import numpy as np
 
 import pdl
 from pdl import nn
+from pdl.decoder_state import Framing
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl_speech.features.base import Features, FrameLayer
@@ -74,6 +75,14 @@ class Fbank(Features):
     def frames(self, samples: Any) -> Any:
         """Those that fit; without `snip_edges` one for every frame_shift, rounded."""
         return (samples + (sum(self.padding) - self.size)) // self.hop + 1
+
+    @property
+    def framing(self) -> Framing:
+        """Frames within the waveform."""
+        if not self.snip_edges:
+            raise UsageError("Fbank: without snip_edges a recording is mirrored at its ends, so it cannot be streamed")
+        self.require_layers()
+        return Framing(self.size, self.hop, 1)
 
     def compute(self, x: pdl.Tensor) -> pdl.Tensor:
         """Waveforms [N, T] -> [N, frames, n_mels]."""

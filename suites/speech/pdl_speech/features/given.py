@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pdl
+from pdl.decoder_state import Framing
 from pdl.errors import ShapeError
 from pdl.hints import Range
 from pdl_speech.features.base import Features, FrameLayer
@@ -34,6 +35,19 @@ class Given(Features):
     def frames(self, samples: Any) -> Any:
         """As many."""
         return samples
+
+    @property
+    def element(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (self.given,)
+
+    @property
+    def framing(self) -> Framing:
+        """Frames as they are."""
+        self.require_layers()
+        return Framing(1, 1, 1)
+
+    def compute(self, x: pdl.Tensor) -> pdl.Tensor:
+        return x
 
     def forward(self, x: pdl.Tensor, lengths: pdl.Tensor | None = None) -> pdl.Tensor:
         """x [N, frames, channels] -> [N, frames, channels']; `lengths`, int64 [N], are the frames of each."""

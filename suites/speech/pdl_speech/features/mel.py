@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
 import pdl
 from pdl import nn
+from pdl.decoder_state import Framing
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl_speech.features.base import Features, FrameLayer
@@ -62,6 +64,25 @@ class _Frames(Features):
         """1 + samples // hop_length of centred frames; of others, those that fit."""
         reach = self.n_fft // 2 * 2 if self.center else 0
         return (samples + (reach - self.n_fft)) // self.hop_length + 1
+
+    @property
+    def framing(self) -> Framing:
+        """Windows of n_fft samples; with zeros in front of a centred first one."""
+        if self.center and self.pad_mode != "constant":
+            raise UsageError(
+                f"{type(self).__name__}: pad_mode {self.pad_mode} mirrors a recording at its ends, so it "
+                "cannot be streamed; take pad_mode: constant, or center: false"
+            )
+        if self.top_db is not None:
+            raise UsageError(f"{type(self).__name__}: top_db looks at a whole recording, so it cannot be streamed")
+        self.require_layers()
+        reach = self.n_fft // 2 if self.center else 0
+        return Framing(self.n_fft, self.hop_length, 1, before=reach, after=reach)
+
+    def compute_inside(self, x: pdl.Tensor) -> pdl.Tensor:
+        made = copy(self)
+        made.center = False
+        return made.compute(x)
 
     def unit(self) -> float:
         """What natural logarithms are multiplied by."""

@@ -48,6 +48,7 @@ class GlobalCMVN(FrameLayer):
     """
 
     shown = ("channels",)
+    streams = True
 
     def __init__(
         self,

@@ -9,6 +9,8 @@ import numpy as np
 
 import pdl
 from pdl import nn
+from pdl.decoder_state import Framing
+from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl_speech.features.base import FrameLayer
 from pdl_speech.features.filters import Norm, Scale
@@ -71,6 +73,10 @@ class PCEN(LogMel):
     log_gain: pdl.Tensor
     log_bias: pdl.Tensor
     log_root: pdl.Tensor
+
+    @property
+    def framing(self) -> Framing:
+        raise UsageError("PCEN smooths over a whole recording, so it cannot be streamed; take LogMel")
 
     def compute(self, x: pdl.Tensor) -> pdl.Tensor:
         """Waveforms [N, T] -> [N, frames, n_mels]."""

@@ -9,9 +9,10 @@ from pdl_speech.models.matchbox_net import MatchboxNet
 from pdl_speech.models.panns import PANN
 from pdl_speech.models.quartz_net import QuartzNet
 from pdl_speech.models.res8 import SpeechResNet
+from pdl_speech.models.silero_vad import SileroVAD
 from pdl_speech.models.speech_net import SpeechNet
 
 __all__ = [
-    "PANN", "AudioNet", "BCResNet", "Conformer", "DSCNN", "DeepSpeech2", "MatchboxNet", "QuartzNet", "SpeechNet",
+    "PANN", "AudioNet", "BCResNet", "Conformer", "DSCNN", "DeepSpeech2", "MatchboxNet", "QuartzNet", "SileroVAD", "SpeechNet",
     "SpeechResNet",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from pdl import nn
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl.nn.decoder import positions
+from pdl.nn.streaming import WHOLE, Past
 from pdl_speech.features import Features
 from pdl_speech.models.audio_net import as_image
 from pdl_speech.models.speech_net import Real, SpeechNet
@@ -30,24 +31,32 @@ class Subsampling(nn.Module):
         self.out = dim * -(-in_channels // 4)
         self.last = nn.Linear(self.out, dim)
 
-    def forward(self, x: pdl.Tensor, real: Real) -> tuple[pdl.Tensor, Real]:
+    def forward(self, x: pdl.Tensor, real: Real, past: Past) -> tuple[pdl.Tensor, Real]:
         """x [N, T, in_channels] -> [N, T / 4, dim]."""
         y = as_image(x)
         for conv in self.convs:
+            assert isinstance(conv, nn.Conv2d)
             real = real.every(2)
-            y = real.mask(pdl.relu(conv(y)))
+            padding = (1, 1) if past is WHOLE else ((0, 0), (1, 1))  # of even numbers of frames none behind is read
+            y = y if past is WHOLE else past.extended(y, 1)
+            y = real.mask(pdl.relu(pdl.conv2d(y, conv.weight, conv.bias, stride=2, padding=padding)))
         return self.last(y.reshape(y.shape[0], y.shape[1], self.out)), real
 
 
+def waves(far: pdl.Tensor, dim: int) -> pdl.Tensor:
+    """Distances float32 [n, 1] -> [n, dim]: sine and cosine of each in dim / 2 waves (Dai et al., arXiv
+    1901.02860)."""
+    width = dim // 2
+    angles = far * pdl.as_tensor((PERIOD ** -(np.arange(width) / width)).astype(np.float32))
+    return pdl.concat([pdl.sin(angles), pdl.cos(angles)], axis=1)
+
+
 def distances(x: pdl.Tensor) -> pdl.Tensor:
-    """x [N, T, D] -> float32 [2 T - 1, D]: sine and cosine of the distances T - 1, ... 0, ... 1 - T in D / 2 waves
-    (Dai et al., arXiv 1901.02860)."""
-    width = x.shape[2] // 2
+    """x [N, T, D] -> float32 [2 T - 1, D]: `waves` of the distances T - 1, ... 0, ... 1 - T."""
     places = positions(x[:1, :, 0], pdl.zeros((1,), dtype=pdl.int64))
     up = pdl.astype(places, pdl.float32).reshape(-1, 1)  # 0 ... T - 1
     far = pdl.concat([pdl.flip(up, axis=0), -up[1:]], axis=0)
-    angles = far * pdl.as_tensor((PERIOD ** -(np.arange(width) / width)).astype(np.float32))
-    return pdl.concat([pdl.sin(angles), pdl.cos(angles)], axis=1)
+    return waves(far, x.shape[2])
 
 
 class RelativeAttention(nn.Module):
@@ -55,36 +64,50 @@ class RelativeAttention(nn.Module):
     projection of sines of the distance, u and v are learned (Dai et al., arXiv 1901.02860)."""
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
-        self.heads, self.size = heads, dim // heads
+        self.heads = heads
         self.query, self.key, self.value = (nn.Linear(dim, dim) for _ in range(3))
         self.position = nn.Linear(dim, dim, bias=False)
         self.u, self.v = (nn.Parameter(pdl.zeros((dim,))) for _ in range(2))
         self.dropout = nn.Dropout(dropout)
         self.last = nn.Linear(dim, dim)
 
-    def _split(self, x: pdl.Tensor) -> pdl.Tensor:
-        """[N, T, dim] -> [N, heads, T, size]."""
-        return pdl.permute_dims(x.reshape(x.shape[0], x.shape[1], self.heads, self.size), (0, 2, 1, 3))
+    def forward(
+        self, x: pdl.Tensor, far: pdl.Tensor, kept: pdl.Tensor | None, chunks: Chunked | None = None
+    ) -> pdl.Tensor:
+        """x [N, T, dim], `distances` [2 T - 1, dim], bool [N, T] (False: not looked at) -> [N, T, dim]; within chunks,
+        those of `Chunked.seen`."""
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        if chunks is not None:
+            q, k, v = chunks.queries(q), chunks.keys(k), chunks.keys(v)
+        mask = None if kept is None else pdl.where(kept.reshape(kept.shape[0], 1, 1, kept.shape[1]), 0.0, NEVER)
+        y = pdl.relative_attention(
+            q + self.u, q + self.v, k, v, self.position(far), heads=self.heads, mask=mask,
+            dropout_p=self.dropout.p if self.training else 0.0,
+        )  # fmt: skip
+        return self.last(y if chunks is None else chunks.past.joined(y, x))  # type: ignore[no-any-return]
 
-    def forward(self, x: pdl.Tensor, far: pdl.Tensor, kept: pdl.Tensor | None) -> pdl.Tensor:
-        """x [N, T, dim], `distances` [2 T - 1, dim], bool [N, T] (False: not looked at) -> [N, T, dim]."""
-        q, k, v = self.query(x), self._split(self.key(x)), self._split(self.value(x))
-        place = self._split(pdl.expand_dims(self.position(far), axis=0))
-        scores = self._split(q + self.u) @ pdl.permute_dims(k, (0, 1, 3, 2))
-        scores = scores + shifted(self._split(q + self.v) @ pdl.permute_dims(place, (0, 1, 3, 2)))
-        scores = scores * self.size**-0.5
-        if kept is not None:
-            scores = pdl.where(kept.reshape(kept.shape[0], 1, 1, kept.shape[1]), scores, NEVER)
-        y = self.dropout(pdl.softmax(scores)) @ v
-        return self.last(pdl.permute_dims(y, (0, 2, 1, 3)).reshape(*x.shape))  # type: ignore[no-any-return]
 
+class Chunked:
+    """Attention within chunks of x [N, T, dim]: each step looks at its own chunk of `chunk` steps, and at the `left`
+    chunks before."""
 
-def shifted(x: pdl.Tensor) -> pdl.Tensor:
-    """x [N, H, T, 2 T - 1] -> y [N, H, T, T], y[..., i, j] = x[..., i, T - 1 - i + j]: each row from its distance 0 on.
-    One more column in front, the numbers as 2 T rows of T, the first row left out: all is where it belongs."""
-    n, heads, steps, wide = x.shape
-    y = pdl.pad(x, ((0, 0), (0, 0), (0, 0), (1, 0))).reshape(n, heads, wide + 1, steps)
-    return y[:, :, 1:].reshape(n, heads, steps, wide)[..., :steps]
+    def __init__(self, past: Past, chunk: int, left: int) -> None:
+        self.past, self.chunk, self.left = past, chunk, left
+
+    def seen(self, x: pdl.Tensor, real: Real) -> tuple[pdl.Tensor, pdl.Tensor]:
+        """`waves` of the distances of a chunk, and at which keys its steps look, bool [N chunks, S]."""
+        span = np.arange((self.left + 1) * self.chunk - 1, -self.chunk, -1, dtype=np.float32)
+        there = real.there(x)
+        every = pdl.equal(x[..., 0], x[..., 0]) if there is None else there  # True, for any size of a program
+        return waves(pdl.as_tensor(span[:, None]), x.shape[2]), self.keys(every)
+
+    def queries(self, x: pdl.Tensor) -> pdl.Tensor:
+        """Its chunks [N chunks, chunk, dim]."""
+        return self.past.queries(x, self.chunk)
+
+    def keys(self, x: pdl.Tensor) -> pdl.Tensor:
+        """The same with those before [N chunks, S, dim], S = (left + 1) chunk."""
+        return self.past.blocks(x, self.chunk, self.left)
 
 
 class FeedForward(nn.Module):
@@ -101,37 +124,47 @@ class FeedForward(nn.Module):
 
 
 class Convolution(nn.Module):
-    """x + dropout(W2 swish(norm(depthwise(glu(W1 norm(x)))))): what lies near."""
+    """x + dropout(W2 swish(norm(depthwise(glu(W1 norm(x)))))): what lies near, or, `causal`, near and before."""
 
-    def __init__(self, dim: int, kernel: int, dropout: float) -> None:
+    def __init__(self, dim: int, kernel: int, dropout: float, causal: bool) -> None:
         self.norm = nn.LayerNorm(dim)
         self.first, self.last = nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
-        self.depthwise = nn.Conv1d(dim, dim, kernel, padding=kernel // 2, groups=dim, bias=False)
+        self.before = kernel - 1 if causal else 0
+        around = 0 if causal else kernel // 2
+        self.depthwise = nn.Conv1d(dim, dim, kernel, padding=around, groups=dim, bias=False)
         self.batch_norm = nn.BatchNorm1d(dim)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: pdl.Tensor, real: Real) -> pdl.Tensor:
+    def forward(self, x: pdl.Tensor, real: Real, past: Past) -> pdl.Tensor:
         """x [N, T, dim] -> the same shape."""
-        y = real.mask(pdl.glu(self.first(self.norm(x))))
+        y = past.extended(real.mask(pdl.glu(self.first(self.norm(x)))), self.before)
         return x + self.dropout(self.last(self.batch_norm(self.depthwise(y), activation="silu")))
 
 
 class Block(nn.Module):
     """Half a feed-forward layer, attention, convolution, the other half, a norm (section 2.4)."""
 
-    def __init__(self, dim: int, heads: int, kernel: int, dropout: float) -> None:
+    def __init__(self, dim: int, heads: int, kernel: int, dropout: float, causal: bool) -> None:
         self.before, self.behind = FeedForward(dim, dropout), FeedForward(dim, dropout)
         self.attention_norm = nn.LayerNorm(dim)
         self.attention = RelativeAttention(dim, heads, dropout)
-        self.convolution = Convolution(dim, kernel, dropout)
+        self.convolution = Convolution(dim, kernel, dropout, causal)
         self.dropout = nn.Dropout(dropout)
         self.norm = nn.LayerNorm(dim)
 
-    def forward(self, x: pdl.Tensor, far: pdl.Tensor, kept: pdl.Tensor | None, real: Real) -> pdl.Tensor:
+    def forward(
+        self,
+        x: pdl.Tensor,
+        far: pdl.Tensor,
+        kept: pdl.Tensor | None,
+        real: Real,
+        past: Past = WHOLE,
+        chunks: Chunked | None = None,
+    ) -> pdl.Tensor:
         """x [N, T, dim] -> the same shape."""
         x = self.before(x)
-        x = x + self.dropout(self.attention(self.attention_norm(x), far, kept))
-        return self.norm(self.behind(self.convolution(x, real)))  # type: ignore[no-any-return]
+        x = x + self.dropout(self.attention(self.attention_norm(x), far, kept, chunks))
+        return self.norm(self.behind(self.convolution(x, real, past)))  # type: ignore[no-any-return]
 
 
 class Conformer(SpeechNet):
@@ -141,6 +174,9 @@ class Conformer(SpeechNet):
     dim, heads, layers  of the blocks: 144, 4, 16 of S; 256, 4, 16 of M; 512, 8, 17 of L
     kernel              steps of the depthwise convolutions, odd (the paper: 32)
     dropout             behind each part of a block, and of weights of attention
+    chunk               so many steps at once, for streaming: a step looks at its chunk and at `left` chunks before, and
+                        convolutions look back alone (Zhang et al., arXiv 2012.05481); null: at the whole sound
+    left                chunks before; with 16 steps a chunk is 640 ms, and 4 of them are 2.6 s
     All else is as in `SpeechNet`.
     """
 
@@ -156,27 +192,32 @@ class Conformer(SpeechNet):
         layers: Width = 16,
         kernel: Annotated[int, Range(3)] = 31,
         dropout: Rate = 0.1,
+        chunk: Width | None = None,
+        left: Annotated[int, Range(0)] = 4,
         pretrained: str | None = None,
     ) -> None:
         if dim % heads or dim % 2:
             raise ConfigError(f"Conformer: dim={dim} must be even, and a multiple of heads={heads}")
         if kernel % 2 == 0:
             raise ConfigError(f"Conformer: kernel={kernel} must be odd, so that it has a middle")
-        self.features = features
+        self.features, self.chunk, self.left = features, chunk, left
+        if chunk is not None:
+            features.framing  # noqa: B018 - says why, of features that cannot be streamed
         self.strides = (2, 2)
         self.subsampling = Subsampling(features.channels, dim)
         self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(dim, heads, kernel, dropout) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(dim, heads, kernel, dropout, chunk is not None) for _ in range(layers))
         self.classifier = nn.Linear(dim, num_classes)
         self.finish_init(pretrained)
 
-    def encode(self, features: pdl.Tensor, real: Real) -> tuple[pdl.Tensor, Real]:
+    def encode(self, features: pdl.Tensor, real: Real, past: Past = WHOLE) -> tuple[pdl.Tensor, Real]:
         """features [N, frames, channels] -> [N, frames / 4, dim]."""
-        x, real = self.subsampling(features, real)
+        x, real = self.subsampling(features, real, past)
         x = self.dropout(x)
-        far, kept = distances(x), real.there(x)
+        chunks = None if self.chunk is None else Chunked(past, self.chunk, self.left)
+        far, kept = (distances(x), real.there(x)) if chunks is None else chunks.seen(x, real)
         for block in self.blocks:
-            x = block(x, far, kept, real)
+            x = block(x, far, kept, real, past, chunks)
         return x, real
 
 

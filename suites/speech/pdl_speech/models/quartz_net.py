@@ -9,6 +9,7 @@ import pdl
 from pdl import nn
 from pdl.hints import Range
 from pdl.nn.blocks import divisible, initialise
+from pdl.nn.streaming import WHOLE, Past
 from pdl_speech.features import Features
 from pdl_speech.models.speech_net import Real, SpeechNet
 
@@ -106,7 +107,7 @@ class QuartzNet(SpeechNet):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
         self.finish_init(pretrained)
 
-    def encode(self, features: pdl.Tensor, real: Real) -> tuple[pdl.Tensor, Real]:
+    def encode(self, features: pdl.Tensor, real: Real, past: Past = WHOLE) -> tuple[pdl.Tensor, Real]:
         """features [N, frames, channels] -> [N, frames / stride, 1024 width]."""
         x = features
         for layer, stride in zip(self.before, self.strides, strict=True):

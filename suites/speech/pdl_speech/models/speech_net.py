@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pdl
 from pdl import nn
+from pdl.decoder_state import Framing
+from pdl.errors import UsageError
+from pdl.nn.streaming import WHOLE, Past, Streaming
 from pdl_speech.models.audio_net import AudioNet
 
 
@@ -49,6 +54,8 @@ class SpeechNet(AudioNet):
     classifier: nn.Linear
     tolerance: ClassVar[float] = 1e-4
     """How far a bundle may be from the net, as a share of the largest output."""
+    chunk: int | None = None
+    """Of nets that can be streamed, the steps of a chunk; None: it reads whole sounds alone."""
 
     def steps(self, samples: Any) -> Any:
         """How many steps sounds of so many samples have: an int, a symbolic size or an int64 tensor."""
@@ -70,10 +77,38 @@ class SpeechNet(AudioNet):
         y, real = self.encode(real.mask(self.features(x, lengths)), real)
         return self.classifier(y), real.counts
 
-    def encode(self, features: pdl.Tensor, real: Real) -> tuple[pdl.Tensor, Real]:
+    def encode(self, features: pdl.Tensor, real: Real, past: Past = WHOLE) -> tuple[pdl.Tensor, Real]:
         """features [N, frames, channels], 0 behind the real ones -> what the classifier reads [N, steps, C], and which
-        steps are real."""
+        steps are real. Nets with a `chunk` ask `past` for what lies before."""
         raise NotImplementedError(f"{type(self).__name__} must define encode")
+
+
+class Chunks(Streaming):
+    """A net with a `chunk`, chunk by chunk."""
+
+    def __init__(self, net: SpeechNet) -> None:
+        if net.chunk is None:
+            raise UsageError(
+                f"{type(net).__name__} reads whole sounds and has no chunks; take a net that has, or say so"
+            )
+        self.net = net
+
+    @property
+    def framing(self) -> Framing:
+        """That of the features, with as many frames as a chunk has."""
+        assert self.net.chunk is not None
+        stride = math.prod(self.net.strides)
+        return replace(self.net.features.framing, chunk=self.net.chunk * stride, stride=stride)
+
+    @property
+    def element(self) -> tuple[int, ...]:
+        return self.net.features.element
+
+    def step(self, x: pdl.Tensor, counts: pdl.Tensor, past: Past) -> pdl.Tensor:
+        """Logits [N, steps, num_classes]."""
+        real = Real(counts)
+        y, _ = self.net.encode(real.mask(self.net.features.of_chunk(x)), real, past)
+        return self.net.classifier(y)  # type: ignore[no-any-return]
 
 
 def too_short(net: SpeechNet) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from pdl_speech.audio import wav
 from pdl_speech.data.recordings import rate_of
 from pdl_speech.deploy import AudioDeployer, parameters
 from pdl_speech.features import Given
-from pdl_speech.models.speech_net import SpeechNet
+from pdl_speech.models.speech_net import Chunks, SpeechNet
 from pdl_speech.recognition.loader import sound_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ class Alone(nn.Module):
         return self.net(x)[0]  # type: ignore[no-any-return]
 
 
+def streamed(net: SpeechNet) -> Chunks | None:
+    """A net chunk by chunk; None of one that reads whole sounds alone."""
+    return None if net.chunk is None else Chunks(net)
+
+
 class RecognitionDeployer(AudioDeployer):
     """Logits of the characters at each step of waveforms [N, T] of any length, or of features [N, frames, channels];
     softmax and greedy decoding follow, with the times of words."""
@@ -54,7 +59,8 @@ class RecognitionDeployer(AudioDeployer):
         }  # fmt: skip
         if not isinstance(model.features, Given):
             made = self.of_waves(model, dataset, **options)
-            return replace(made, module=Alone(model), net=model)
+            whole = len(made.pre["audio"]) == 1  # streams are read as they are
+            return replace(made, module=Alone(model), net=model, stream=streamed(model) if whole else None)
         channels = model.features.given
         sounds = self.features(dataset, channels)
         return Deployment(
@@ -63,6 +69,7 @@ class RecognitionDeployer(AudioDeployer):
             inputs={"features": Spec((Dim.symbol("n", 3), Dim.symbol("t", len(sounds[0])), channels), pdl.float32)},
             pre={"features": [{"step": "frames", "channels": channels}]},
             samples=sounds,
+            stream=streamed(model),
             about={**self.recipe.identity(), "parameters": parameters(model), "rate": model.rate},
             **options,
         )

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import DataError
+from pdl.errors import DataError, UsageError
 from pdl.runtime.arrays import read_array
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import count
-from pdl.runtime.steps.inputs import Input, InputStep
+from pdl.runtime.steps.inputs import Feeder, Input, InputStep
 from pdl.runtime.steps.paths import files_of
 
 
@@ -59,6 +59,27 @@ class Frames(InputStep):
     def from_word(self, word: str) -> Any:
         return word
 
+    def feeder(self, **options: Any) -> Feeder:
+        if options:
+            raise UsageError(f"a stream of features has no {', '.join(options)}")
+        return Rows(self)
+
     def samples(self, rng: np.random.Generator) -> list[Any]:
         """Noise of two lengths."""
         return [rng.standard_normal((frames, self.channels), np.float32) for frames in (100, 170)]
+
+
+class Rows:
+    """Pieces of features, as they are (`pdl.runtime.steps.inputs.Feeder`)."""
+
+    def __init__(self, step: Frames) -> None:
+        self.step = step
+
+    def feed(self, piece: Any) -> Array:
+        """The next frames [n, channels]."""
+        made = np.asarray(piece)
+        return self.step.parse(made, Sample()) if made.size else np.zeros((0, self.step.channels), np.float32)
+
+    def flush(self) -> Array:
+        """Nothing is left."""
+        return np.zeros((0, self.step.channels), np.float32)
