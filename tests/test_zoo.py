@@ -197,6 +197,8 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
     "nlp/tatoeba_en_zh": (question, lambda answer: answer["text"][:5], "車站在哪裡"),
     "nlp/minilm": (sentence, beginning, [0.04, -0.005, -0.002, -0.065]),
     "speech/digits": (spoken, label, "7"),
+    "speech/silero_vad": (spoken, lambda answer: len(answer["speech"]), 1),
+    "speech/resemblyzer": (spoken, beginning, [0.13, 0.0, 0.002, 0.0]),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v5_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_tiny": (line, text, "TEXT3457"),
@@ -207,7 +209,7 @@ BY_TASK: dict[str, Callable[[Path], Any]] = {
     "classification": digit, "text_recognition": line, "text_detection": paper, "text_angle": line,
     "detection": stop_sign, "instance_segmentation": cells, "text_classification": order,
     "embedding": sentence, "tagging": sentence, "masked_language_model": sentence, "seq2seq": question,
-    "audio_classification": spoken,
+    "audio_classification": spoken, "speaker_verification": spoken,
 }  # fmt: skip
 
 

@@ -228,6 +228,55 @@ def roc_curve(scores: Array, labels: Array, *, drop_intermediate: bool = True) -
     return _share(zeros, zeros[-1]), _share(ones, ones[-1]), thresholds
 
 
+def detection_error_curve(scores: Array, labels: Array) -> tuple[Array, Array, Array]:
+    """Detection error tradeoff (Martin et al., Eurospeech 1997): (false alarms, misses, thresholds), float64 [P] each.
+
+    Point i is what "1 where score >= thresholds[i]" does wrong: the share of the zeros that it calls 1, and that of the
+    ones that it does not. Thresholds fall from infinity. Shares of a label that is missing are NaN.
+    scores [N], labels [N] of 0 and 1.
+    """
+    alarms, hits, thresholds = roc_curve(scores, labels)
+    return alarms, 1.0 - hits, thresholds
+
+
+def equal_error_rate(scores: Array, labels: Array) -> tuple[float, float]:
+    """EER, the share of false alarms where it is that of misses, on the straight line between the two points of
+    `detection_error_curve` where they cross, and the threshold there. NaN without both labels.
+
+    scores [N], labels [N] of 0 and 1.
+    """
+    alarms, misses, thresholds = detection_error_curve(scores, labels)
+    if np.isnan(alarms[-1] + misses[-1]):
+        return float("nan"), float("nan")
+    at = int(np.argmax(alarms >= misses))  # alarms rise from 0 to 1, misses fall from 1 to 0: never the first
+    before, after = misses[at - 1] - alarms[at - 1], alarms[at] - misses[at]
+    share = float(before / (before + after))
+    rate = alarms[at - 1] + share * (alarms[at] - alarms[at - 1])
+    high = thresholds[at] if np.isinf(thresholds[at - 1]) else thresholds[at - 1]
+    return float(rate), float(high + share * (thresholds[at] - high))
+
+
+def minimum_detection_cost(
+    scores: Array, labels: Array, p_target: float = 0.01, *, miss: float = 1.0, false_alarm: float = 1.0
+) -> tuple[float, float]:
+    """minDCF of NIST's speaker recognition evaluations: the least cost over all thresholds,
+
+        miss p_target P(miss) + false_alarm (1 - p_target) P(false alarm),
+
+    over that of the better constant answer, min(miss p_target, false_alarm (1 - p_target)); and the threshold that
+    reaches it. NaN without both labels.
+
+    scores [N], labels [N] of 0 and 1; p_target: how frequent ones are in use; miss, false_alarm: what mistakes cost.
+    """
+    if not 0 < p_target < 1:
+        raise UsageError(f"minimum_detection_cost: p_target={p_target} must lie in (0, 1)")
+    alarms, misses, thresholds = detection_error_curve(scores, labels)
+    parts = miss * p_target, false_alarm * (1 - p_target)
+    costs = (parts[0] * misses + parts[1] * alarms) / min(parts)
+    at = int(np.argmin(costs))
+    return float(costs[at]), float(thresholds[at])
+
+
 def precision_recall_curve(scores: Array, labels: Array) -> tuple[Array, Array, Array]:
     """(precision [P + 1], recall [P + 1], thresholds [P]), float64, P different scores.
 
@@ -297,6 +346,7 @@ def calibration_bins(confidences: Array, correct: Array, *, bins: int = 15) -> C
 
 
 __all__ = [
-    "CalibrationBins", "Lists", "Ties", "auc", "average_precision", "calibration_bins", "grouped_auc", "log_loss",
-    "precision_recall_curve", "ranks", "roc_curve", "top_k", "top_products",
+    "CalibrationBins", "Lists", "Ties", "auc", "average_precision", "calibration_bins", "detection_error_curve",
+    "equal_error_rate", "grouped_auc", "log_loss", "minimum_detection_cost", "precision_recall_curve", "ranks",
+    "roc_curve", "top_k", "top_products",
 ]  # fmt: skip

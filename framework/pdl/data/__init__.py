@@ -31,7 +31,15 @@ from pdl.data.folding import Fold
 from pdl.data.loader import DataLoader
 from pdl.data.pipeline import Compose, Pipeline, Transform
 from pdl.data.randomness import BatchRandom, SampleRandom
-from pdl.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, WeightedSampler, labels_of
+from pdl.data.sampler import (
+    BatchSampler,
+    ClassBatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    WeightedSampler,
+    labels_of,
+)
 from pdl.data.splits import check_ratios, stable_split, stratified_split
 from pdl.data.store import cached_arrays, data_root, file_hash, find, to_get, under_roots
 from pdl.habits import missing_from
@@ -40,11 +48,11 @@ if TYPE_CHECKING:
     from pdl.data import image, transforms  # noqa: F401 - loaded when named
 
 __all__ = [
-    "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "BucketBatchSampler", "Compose", "ConcatDataset",
-    "DataFault", "DataLoader", "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline", "RandomSampler",
-    "Sample", "SampleRandom", "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform", "TupleDataset",
-    "WeightedSampler", "as_dataset", "bucket_sizes", "cached_arrays", "check", "check_ratios", "collate",
-    "data_root", "digest", "fault", "file_hash", "find", "labels_of", "sample_name", "stable_split",
+    "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "BucketBatchSampler", "ClassBatchSampler", "Compose",
+    "ConcatDataset", "DataFault", "DataLoader", "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline",
+    "RandomSampler", "Sample", "SampleRandom", "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform",
+    "TupleDataset", "WeightedSampler", "as_dataset", "bucket_sizes", "cached_arrays", "check", "check_ratios",
+    "collate", "data_root", "digest", "fault", "file_hash", "find", "labels_of", "sample_name", "stable_split",
     "stratified_split", "to_get", "under_roots",
 ]
 

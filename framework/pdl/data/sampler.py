@@ -113,5 +113,51 @@ class BatchSampler:
         return [order[b * self.batch_size:(b + 1) * self.batch_size] for b in range(len(self))]
 
 
+class ClassBatchSampler(BatchSampler):
+    """Batches of `samples` different samples from each of `classes` classes, those of a class one after another, for
+    losses that compare the samples of a batch. An epoch has as many batches as fit into the data; classes come equally
+    often, whatever they hold: each in a new order, one after the other, and so do the samples of each.
+
+    labels   int [N], the class of every sample
+    classes  in a batch; each has at least `samples` samples
+    """
+
+    def __init__(self, labels: np.ndarray, *, classes: int, samples: int, seed: int = 0) -> None:
+        labels = np.asarray(labels, np.int64)
+        super().__init__(RandomSampler(len(labels), seed=seed), classes * samples, drop_last=True)
+        self.rows = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        self.classes, self.samples, self.seed = classes, samples, seed
+        least = min(map(len, self.rows), default=0)
+        if least < samples or len(self.rows) < classes:
+            raise UsageError(
+                f"ClassBatchSampler: batches of {samples} samples from each of {classes} classes, but there are "
+                f"{len(self.rows)} classes, the smallest with {least} samples; ask for fewer, or leave it out"
+            )
+
+    def __len__(self) -> int:
+        return max(1, super().__len__())
+
+    def batches(self, epoch: int) -> list[np.ndarray]:
+        rng = _generator(self.seed, epoch)
+        turns = _turns(len(self.rows), self.classes, len(self), rng)
+        counts = np.bincount(np.concatenate(turns), minlength=len(self.rows))
+        found = [iter(_turns(len(r), self.samples, int(n), rng)) for r, n in zip(self.rows, counts, strict=True)]
+        return [np.concatenate([self.rows[label][next(found[label])] for label in turn.tolist()]) for turn in turns]
+
+
+def _turns(n: int, size: int, count: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """`count` draws of `size` different numbers below n: all of them in a new order, again and again. What is left over
+    of an order is completed from the next one."""
+    made, left = list[np.ndarray](), np.empty(0, np.int64)
+    for _ in range(count):
+        if len(left) < size:
+            order = rng.permutation(n)
+            again = np.isin(order, left)
+            left = np.concatenate([left, order[~again], order[again]])
+        made.append(left[:size])
+        left = left[size:]
+    return made
+
+
 def _generator(seed: int, epoch: int) -> np.random.Generator:
     return SampleRandom(seed, epoch, 0).fork("sampler").generator()

@@ -37,7 +37,7 @@ MAX_EXPANDED = 2**20  # numbers of a tensor that repeats those of its storage
 MAX_REPEATED = 8  # times the bytes of the file that all tensors take together, and `MAX_EXPANDED` more
 MAX_DIRECTORY = 4 * 2**20  # bytes of the directory of a zip: 60,000 members
 #: keys of the dict of tensors inside a checkpoint that holds more than that
-INSIDE = ("state_dict", "model_state_dict", "model", "module")
+INSIDE = ("state_dict", "model_state_dict", "model_state", "model", "module")
 WRAPPED = "module."  # what torch.nn.DataParallel puts before every name
 _LOCAL = struct.Struct("<4s22xHH")
 _BROKEN = (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError, struct.error,

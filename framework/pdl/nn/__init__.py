@@ -53,6 +53,7 @@ from pdl.nn.loss import (
     SmoothL1Loss,
     TripletMarginLoss,
 )
+from pdl.nn.metric import ArcFaceLoss, GE2ELoss
 from pdl.nn.module import Buffer, Module, Parameter
 from pdl.nn.norm import (
     BatchNorm1d,
@@ -108,7 +109,7 @@ __all__ = [
     "Upsample", "PixelShuffle", "PixelUnshuffle",
     "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss",
     "KLDivLoss", "FocalLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "HingeEmbeddingLoss", "TripletMarginLoss",
-    "MultiMarginLoss", "CTCLoss",
+    "MultiMarginLoss", "CTCLoss", "ArcFaceLoss", "GE2ELoss",
     "Summary", "stages", "summary",
     "from_torch", "to_torch",
     "init",

@@ -7,15 +7,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from pdl.dtype import Array
 
+SHARES = (1e-4, 1e-3, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)  # ticks
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 368, 230, 52, 18, 12, 38
 LINE, LETTER = 16, 5.6  # a line of text, and what a letter takes
 POINTS = 200  # of a curve: see `thinned`
+NORMAL = NormalDist()
 
 
 class Axis:
@@ -47,13 +50,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Frame:
-    """The two axes of a chart and what they measure. `log`: y is the decimal logarithm of what is written."""
+    """The two axes of a chart and what they measure. `log`: y is the decimal logarithm of what is written; `deviates`:
+    x and y are normal deviates of shares."""
 
     x: Axis
     y: Axis
     x_label: str = ""
     y_label: str = ""
     log: bool = False
+    deviates: bool = False
 
     @classmethod
     def of(
@@ -66,12 +71,20 @@ class Frame:
         log: bool = False,
         whole: bool = False,
         square: bool = False,
+        deviates: bool = False,
         height: int = HEIGHT,
     ) -> Frame:
         """A frame of these ranges, as wide as all charts; `square`: its sides are equal, whatever the height."""
         top = TOP + (12 if y_label else 0)
         bottom = top + WIDTH - LEFT - RIGHT if square else height - BOTTOM
-        return cls(Axis(*x, LEFT, WIDTH - RIGHT, whole=whole), Axis(*y, bottom, top), x_label, y_label, log)
+        across, up = Axis(*x, LEFT, WIDTH - RIGHT, whole=whole), Axis(*y, bottom, top)
+        return cls(across, up, x_label, y_label, log, deviates)
+
+    def ticks(self, axis: Axis, about: int) -> list[tuple[float, str]]:
+        """Those of one of the two axes."""
+        if not self.deviates:
+            return axis.ticks(about)
+        return [(at, f"{share:.3g}") for share in SHARES if axis.low <= (at := deviate(share)) <= axis.high]
 
     @property
     def height(self) -> int:
@@ -80,13 +93,13 @@ class Frame:
 
     def grid(self) -> list[str]:
         """Lines and numbers of both axes, and their labels."""
-        lines, ticks = [], self.y.ticks(5 if self.y.start - self.y.end > 100 else 2)
+        lines, ticks = [], self.ticks(self.y, 5 if self.y.start - self.y.end > 100 else 2)
         whole = [tick for tick in ticks if abs(tick[0] - round(tick[0])) < 1e-9]
         for y, said in whole if self.log and len(whole) > 1 else ticks:  # powers of ten, where there are several
             at, text = self.y(y), f"{10**y:.4g}" if self.log else said
             lines.append(f'<line x1="{LEFT}" y1="{at:.1f}" x2="{WIDTH - RIGHT}" y2="{at:.1f}" class="grid"/>')
             lines.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{text}</text>')
-        ticks = self.x.ticks(6)
+        ticks = self.ticks(self.x, 6)
         wide = LETTER * max((len(said) for _, said in ticks), default=1) + 10
         every = max(1, math.ceil(wide * len(ticks) / (WIDTH - LEFT - RIGHT)))
         lines += [
@@ -105,6 +118,11 @@ class Frame:
             f'<svg class="chart" viewBox="0 0 {WIDTH} {height or self.height}" role="img" '
             f'xmlns="http://www.w3.org/2000/svg">{body}</svg>'
         )
+
+
+def deviate(share: float) -> float:
+    """The number that a normally distributed one is below so often; infinite at 0 and 1."""
+    return NORMAL.inv_cdf(share) if 0 < share < 1 else math.inf if share > 0.5 else -math.inf
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,20 @@ from html import escape
 
 import numpy as np
 
-from pdl.report.axes import LEFT, LETTER, LINE, RIGHT, WIDTH, Column, Frame, hover, nearest, thinned
+from pdl.report.axes import (
+    LEFT,
+    LETTER,
+    LINE,
+    NORMAL,
+    RIGHT,
+    WIDTH,
+    Column,
+    Frame,
+    deviate,
+    hover,
+    nearest,
+    thinned,
+)
 from pdl.report.page import number
 
 COLOURS = ("#3b6fd4", "#dc7f18", "#2c9c5a", "#c2437b", "#8a63c0", "#a07c42")
@@ -28,6 +41,7 @@ def line_chart(
     log: bool = False,
     guides: Mapping[str, Points] | None = None,
     unit: bool = False,
+    deviates: bool = False,
 ) -> str:
     """An SVG of curves [(x, y), ...] by name, with axes, a legend, and the values of all curves under the pointer;
     points that are not finite are left out. Where all x are whole numbers, so are the ticks.
@@ -35,16 +49,20 @@ def line_chart(
     log     logarithmic y
     guides  curves to compare with, dashed and grey, of which the pointer says nothing
     unit    both axes are [0, 1] and equally long, and between two points the pointer finds what is drawn
+    deviates  both are shares, 0 and 1 excluded, drawn at their normal deviates, as DET curves are: where scores of both
+              kinds are normally distributed the curve is a straight line
     """
+    if deviates:
+        series, guides = _deviates(series), _deviates(guides or {})
     curves = [_Curve(name, *_look(k), points) for k, (name, points) in enumerate(_drawable(series, log).items())]
     if not curves:
         return "<p>no points</p>"
-    frame = _frame(curves, x_label, y_label, log, unit)
+    frame = _frame(curves, x_label, y_label, log, unit, deviates)
     beside = [_Curve(name, GUIDE, "#888", points) for name, points in _drawable(guides or {}, log).items()]
     places, height = _legend_places([each.name for each in (*curves, *beside)], x_label, frame.height)
     parts = [part for each in (*beside, *curves) for part in each.drawn(frame)]
     parts += [_legend(each, *place) for each, place in zip((*curves, *beside), places, strict=True)]
-    return frame.svg([*parts, hover(frame, _columns(frame, curves, unit))], height=height)
+    return frame.svg([*parts, hover(frame, _columns(frame, curves, unit or deviates))], height=height)
 
 
 class _Curve:
@@ -69,12 +87,19 @@ class _Curve:
         return number(float(self.y[place])) if abs(self.x[place] - x) <= reach else ""
 
 
-def _frame(curves: Sequence[_Curve], x_label: str, y_label: str, log: bool, unit: bool) -> Frame:
+def _deviates(series: Mapping[str, Points]) -> dict[str, Points]:
+    return {name: [(deviate(x), deviate(y)) for x, y in points] for name, points in series.items()}
+
+
+def _frame(curves: Sequence[_Curve], x_label: str, y_label: str, log: bool, unit: bool, deviates: bool) -> Frame:
     if unit:
         return Frame.of((0.0, 1.0), (0.0, 1.0), x_label=x_label, y_label=y_label, square=True)
     x, y = np.concatenate([each.x for each in curves]), np.concatenate([each.y for each in curves])
     y = np.log10(y) if log else y
     spans = [(float(each.min()), float(each.max())) for each in (x, y)]
+    if deviates:
+        span = min(low for low, _ in spans), max(high for _, high in spans)
+        return Frame.of(span, span, x_label=x_label, y_label=y_label, square=True, deviates=True)
     return Frame.of(*spans, x_label=x_label, y_label=y_label, log=log, whole=bool((x == np.round(x)).all()))
 
 
@@ -90,7 +115,10 @@ def _columns(frame: Frame, curves: Sequence[_Curve], between: bool) -> list[Colu
     edges = np.concatenate(([LEFT], (pixels[1:] + pixels[:-1]) / 2, [WIDTH - RIGHT]))
     found = []
     for k, x in enumerate(chosen.tolist()):
-        texts = [number(float(np.interp(x, each.x, each.y))) if between else each.value(x, reach) for each in curves]
+        found_there = [float(np.interp(x, each.x, each.y)) for each in curves] if between else []
+        if frame.deviates:
+            x, found_there = NORMAL.cdf(x), [NORMAL.cdf(y) for y in found_there]
+        texts = [number(y) for y in found_there] if between else [each.value(x, reach) for each in curves]
         values = [(f"{text} {each.name}", each.colour) for each, text in zip(curves, texts, strict=True) if text]
         said = f"{x:.0f}" if frame.x.whole else f"{x:.4g}"
         found.append(Column(edges[k], edges[k + 1], pixels[k], f"{frame.x_label} {said}".strip(), values))

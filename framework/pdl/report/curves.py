@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import DataError, ShapeError
-from pdl.ranking import auc, average_precision, calibration_bins, precision_recall_curve, roc_curve
+from pdl.ranking import (
+    auc,
+    average_precision,
+    calibration_bins,
+    detection_error_curve,
+    equal_error_rate,
+    precision_recall_curve,
+    roc_curve,
+)
 from pdl.report.chart import Points, line_chart
 from pdl.report.page import Section, charts, figure
 from pdl.report.plots import DRAWN, bar_chart, scatter_chart
@@ -34,6 +42,30 @@ def curve_sections(probabilities: Array, labels: Array, classes: Sequence[str], 
         return []
     made = [] if len(classes) > MOST else _threshold_sections(probabilities, labels, classes, split)
     return [*made, _calibration(probabilities, labels, split)]
+
+
+def detection_sections(scores: Mapping[str, tuple[Array, Array]], split: str) -> list[Section]:
+    """ROC and DET curves of deciding yes or no by a score, with the areas below them and the EER. [] where a label is
+    missing everywhere.
+
+    scores  by name: what is compared in one chart, scores float [N] and labels [N] of 0 and 1
+    """
+    known = {name: pair for name, pair in scores.items() if not np.isnan(auc(*pair))}
+    if not known:
+        return []
+    rates = {f"{name} ({auc(*pair):.4f})": _points(*roc_curve(*pair)[:2]) for name, pair in known.items()}
+    errors = {
+        f"{name} ({equal_error_rate(*pair)[0]:.2%})": _points(*detection_error_curve(*pair)[:2])
+        for name, pair in known.items()
+    }
+    roc = line_chart(rates, x_label="false alarms", y_label="hits", unit=True, guides={"chance": [(0, 0), (1, 1)]})
+    drawn = [share for points in errors.values() for point in points for share in point if 0 < share < 1]
+    ends = [(end, end) for end in (min(drawn, default=0.01), max(drawn, default=0.5))]
+    det = line_chart(errors, x_label="false alarms", y_label="misses", deviates=True, guides={"equal": ends})
+    return [
+        Section(f"ROC ({split})", figure(roc, "in brackets: the area below (AUC)"), narrow=True),
+        Section(f"DET ({split})", figure(det, "in brackets: the equal error rate (EER)"), narrow=True),
+    ]
 
 
 def number_sections(predictions: Array, targets: Array, name: str, split: str) -> list[Section]:

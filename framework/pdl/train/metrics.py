@@ -15,7 +15,7 @@ import numpy as np
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.hints import Range
-from pdl.ranking import auc, calibration_bins
+from pdl.ranking import auc, calibration_bins, equal_error_rate, minimum_detection_cost
 
 Average = Literal["macro", "micro", "weighted"]
 
@@ -204,6 +204,40 @@ class AUC(_Kept):
             scores, labels = softmax(scores), targets[:, None] == np.arange(scores.shape[1])
         mixed = [k for k, one in enumerate(labels.T) if one.any() and not one.all()]
         return float(np.mean([auc(scores[:, k], labels[:, k]) for k in mixed])) if mixed else float("nan")
+
+
+class EqualErrorRate(_Kept):
+    """EER of deciding yes or no by a score: the share of false alarms at the threshold where it is the share of misses
+    (`pdl.ranking.equal_error_rate`). scores float [N], labels [N] of 0 and 1.
+    """
+
+    def compute(self) -> float:
+        return equal_error_rate(*self.seen)[0] if self.outputs else float("nan")
+
+
+class DetectionCost(_Kept):
+    """minDCF of deciding yes or no by a score (`pdl.ranking.minimum_detection_cost`). scores float [N], labels [N] of 0
+    and 1.
+
+    p_target     how frequent yes is in use
+    miss         what one costs
+    false_alarm  what one costs
+    """
+
+    def __init__(
+        self,
+        *,
+        p_target: Annotated[float, Range(above=0, below=1)] = 0.01,
+        miss: Annotated[float, Range(above=0)] = 1.0,
+        false_alarm: Annotated[float, Range(above=0)] = 1.0,
+    ) -> None:
+        super().__init__()
+        self.p_target, self.miss, self.false_alarm = p_target, miss, false_alarm
+
+    def compute(self) -> float:
+        if not self.outputs:
+            return float("nan")
+        return minimum_detection_cost(*self.seen, self.p_target, miss=self.miss, false_alarm=self.false_alarm)[0]
 
 
 class CalibrationError(Metric):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 #: metrics of which less is better, by their last word
-LESS = ("loss", "logloss", "error", "rmse", "mae", "mse", "cer", "wer", "perplexity", "energy", "energy_error", "ece")
+LESS = (
+    "loss", "logloss", "error", "rmse", "mae", "mse", "cer", "wer", "perplexity", "energy", "energy_error", "ece",
+    "eer", "min_dcf",
+)  # fmt: skip
 
 #: what tables of several runs have only where it is named: f1 and auc say most of it
 BESIDE = ("precision", "recall", "ece")

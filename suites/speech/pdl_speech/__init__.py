@@ -15,7 +15,9 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_speech.OldName": "pdl_speech.NewName"}; recipes with the old ones keep working."""
 
-INIT = {task: f"pdl_speech.{task}.init:write_recipe" for task in ("classification", "recognition")}
+INIT = {
+    task: f"pdl_speech.{task}.init:write_recipe" for task in ("classification", "recognition", "speakers")
+}
 """What `pdl init speech.<task>` calls."""
 
 __getattr__, __dir__ = names_of("pdl_speech.api")

@@ -3,15 +3,20 @@
 from pdl_speech.classification import AudioClassification
 from pdl_speech.models import (
     DSCNN,
+    ECAPATDNN,
     PANN,
     AudioNet,
     BCResNet,
     Conformer,
     DeepSpeech2,
+    DVector,
     MatchboxNet,
     QuartzNet,
     SileroVAD,
+    SpeakerNet,
     SpeechNet,
     SpeechResNet,
+    XVector,
 )
 from pdl_speech.recognition import SpeechRecognition
+from pdl_speech.speakers import SpeakerVerification

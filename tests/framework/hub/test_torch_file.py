@@ -114,7 +114,7 @@ def test_legacy_files_may_hold_parts_of_storages(read: Read) -> None:
 
 
 @both
-@pytest.mark.parametrize("key", ["state_dict", "model", "model_state_dict"])
+@pytest.mark.parametrize("key", ["state_dict", "model", "model_state_dict", "model_state"])
 def test_checkpoints_with_more_in_them(write: Any, key: str, read: Read) -> None:
     array = values(np.float32, 4)
     more = {"epoch": 3, "best": 0.5, "arch": "resnet18", "history": [1, 2.5, None, True, (1,), -70000, 2**40, -1]}

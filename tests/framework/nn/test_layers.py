@@ -120,6 +120,8 @@ LAYERS: list[Row] = [
     Row(nn.HingeEmbeddingLoss, ((3,), SIGN), ()),
     Row(nn.TripletMarginLoss, ((3, 4), (3, 4), (3, 4)), ()),
     Row(nn.MultiMarginLoss, ((3, 4), index(0, 3, 1)), ()),
+    Row(lambda: nn.ArcFaceLoss(5, 4), ((3, 4), index(0, 3, 1)), ()),
+    Row(lambda: nn.GE2ELoss(reduction="none"), ((2, 3, 4),), (2, 3)),
     Row(nn.CTCLoss, ((2, 6, 4), pdl.tensor(np.array([[1, 2], [3, 3]])), index(6, 5), index(2, 1)), ()),
 ]  # fmt: skip
 NOT_CALLED = {"Module", "ModuleList", "ModuleDict", "Decoder"}
@@ -173,7 +175,8 @@ def test_layer_in_bfloat16_and_back(row: Row) -> None:
     exact = first(layer.eval()(*inputs_of(row))).data
     inputs = inputs_of(row, "bfloat16")
     y = first(layer.to("bfloat16")(*inputs))
-    assert y.dtype == (pdl.float32 if isinstance(layer, nn.CrossEntropyLoss) else pdl.bfloat16)
+    wide = nn.CrossEntropyLoss | nn.ArcFaceLoss | nn.GE2ELoss
+    assert y.dtype == (pdl.float32 if isinstance(layer, wide) else pdl.bfloat16)
     np.testing.assert_allclose(y.data.astype(np.float32), exact, atol=0.05 * np.abs(exact).max() + 0.02)
     y.sum().backward()
     assert all(p.grad is not None and p.grad.dtype == pdl.bfloat16 for p in layer.parameters())

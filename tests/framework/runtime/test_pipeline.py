@@ -194,6 +194,7 @@ AFTER: list[tuple[str, Any, Any]] = [
     ("threshold", SCORES, {"labels": [
         {"label": "b", "class": 1, "score": 3.0}, {"label": "c", "class": 2, "score": 0.9},
         {"label": "a", "class": 0, "score": 0.5}]}),
+    ("gallery", SCORES, {"vector": SCORES.tolist()}),
     ("values", SCORES[:1], {"a": float(SCORES[0])}),
     ("probabilities", np.zeros(2), {"a": 0.5, "b": 0.5}),
     ("ctc", np.eye(4)[[0, 1, 1, 0, 1, 3, 3, 0]], {"text": "aac", "score": 1.0}),

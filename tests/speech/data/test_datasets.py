@@ -11,7 +11,7 @@ import pytest
 from pdl.data import Dataset
 from pdl.errors import ConfigError, DataError
 from pdl_speech.audio import wav
-from pdl_speech.data import FSDD, AudioFolder, AudioTable, SpokenDigits, standin
+from pdl_speech.data import FSDD, AudioFolder, AudioTable, SpokenDigits, WithOthers, standin
 
 SPLITS = ("train", "val", "test")
 
@@ -157,3 +157,32 @@ def test_damaged_and_absent_files_are_faults(tmp_path: Path) -> None:
     (tmp_path / "b/2.wav").unlink()
     with pytest.raises(DataError, match=r"b/2.wav"):
         data[1]
+
+
+def test_one_more_class_of_what_is_none_of_the_others(tmp_path: Path) -> None:
+    standin.write_folders(tmp_path / "digits", ["zero", "one"], splits=False)
+    (tmp_path / "others/a").mkdir(parents=True)
+    for number in range(20):
+        wave = np.full(8000 + 400 * number, 0.1 + 0.01 * number, np.float32)
+        wav.write(tmp_path / f"others/a/{number}.wav", wave, 8000)
+    folder = AudioFolder(tmp_path / "digits", rate=8000)
+
+    def others(split: Any = None, **options: Any) -> WithOthers:
+        return WithOthers(folder, others=tmp_path / "others", split=split, seconds=0.5, noise=40, **options)
+
+    whole = others()
+    assert whole.classes == ["one", "zero", "other"]
+    assert len(whole) == len(folder) + 20 * 2 + 10 + 40
+    np.testing.assert_allclose(whole[len(folder) + 3]["audio"], 0.11, atol=1e-4)
+    assert {len(whole[n]["audio"]) for n in range(len(folder), len(whole))} == {4000}
+    assert {whole[n]["label"] for n in range(len(folder), len(whole))} == {2}
+    levels = np.array([np.sqrt(np.mean(whole[len(whole) - 1 - n]["audio"] ** 2)) for n in range(40)])
+    assert 0 < (levels == 0).sum() < 10
+    assert (levels < 0.11).all()
+    assert levels.max() > 0.03
+    of = {split: {path for path, _ in others(split).pieces} for split in ("train", "val", "test")}
+    assert sum(map(len, of.values())) == len(set().union(*of.values())) == 20
+    with pytest.raises(ConfigError, match="'one' is a class of the recordings already"):
+        others(name="one")
+    with pytest.raises(DataError, match=r"none of its 20 recordings .* lasts 30 s"):
+        WithOthers(folder, others=tmp_path / "others", seconds=30)

@@ -8,11 +8,12 @@ from typing import Any, NoReturn
 from pdl import packages
 from pdl.errors import PackageError
 from pdl.runtime.required import check_installed
-from pdl.runtime.steps import images, labels, rows, writing
+from pdl.runtime.steps import gallery, images, labels, rows, writing
 from pdl.runtime.steps.base import Step
 from pdl.runtime.strict import fault
 
-OWN: dict[str, type[Step]] = {step.name: step for part in (images, rows, labels, writing) for step in part.STEPS}
+PARTS = (images, rows, labels, gallery, writing)
+OWN: dict[str, type[Step]] = {step.name: step for part in PARTS for step in part.STEPS}
 
 
 def find(name: Any, source: str, part: str, requires: Sequence[str] = ()) -> type[Step]:

@@ -83,7 +83,8 @@ class FSDD(AudioFiles):
               has speakers of its own
     held_out  speakers whose takes, all of them, are the test; train has those of all others
     val       speakers whose takes, all of them, are val, and no part of train
-    ratios    such as {train: 0.9, val: 0.1}: train is cut at these shares, each digit alike; give all splits the same
+    ratios    such as {train: 0.9, val: 0.1}: train is cut at these shares, each class alike; give all splits the same
+    label     what a class is: the digit that is said, or who says it
     All else is as in `AudioFiles`.
     """
 
@@ -95,6 +96,7 @@ class FSDD(AudioFiles):
         held_out: Sequence[str] = (),
         val: Sequence[str] = (),
         ratios: Mapping[str, float] | None = None,
+        label: Literal["digit", "speaker"] = "digit",
         seed: Annotated[int, Range(0)] = 0,
         **options: Inherited,
     ) -> None:
@@ -120,11 +122,16 @@ class FSDD(AudioFiles):
         else:
             part = official_split("FSDD", split, ratios, ("train", "test"))
             rows = np.flatnonzero(test if part == "test" else ~test & ~validation)
-        labels = np.array([int(match[1]) for match in found], np.int64)
+        said = np.array([int(match[1]) for match in found], np.int64)
+        labels = said if label == "digit" else np.searchsorted(self.speakers, speakers)
         if ratios is not None and split in ratios:
             keys = [found[row][0] for row in rows]
             rows = rows[stratified_split(labels[rows], ratios, split, seed=seed, keys=keys)]
-        super().__init__(folder, [found[row][0] for row in rows], labels[rows], DIGITS, seed=seed, **options)
+        own = labels[rows]
+        if label == "speaker":  # splits have their own
+            present, own = np.unique(own, return_inverse=True)
+        classes = DIGITS if label == "digit" else [self.speakers[number] for number in present]
+        super().__init__(folder, [found[row][0] for row in rows], own, classes, seed=seed, **options)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn:

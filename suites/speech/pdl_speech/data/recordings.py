@@ -14,7 +14,7 @@ from pdl.data.labelled import LabelledFiles, PerClass
 from pdl.dtype import Array
 from pdl.errors import DataError
 from pdl.hints import Range
-from pdl_speech.audio.files import audio_info, read_audio
+from pdl_speech.audio.files import AUDIO_FILES, audio_info, read_audio
 
 Rate: TypeAlias = Annotated[int, Range(1_000, 384_000)]
 REPAIR = "repair or remove the file"
@@ -54,6 +54,14 @@ def rate_of(dataset: Any) -> int:
     while not hasattr(dataset, "rate"):
         dataset = dataset.datasets[0] if isinstance(dataset, ConcatDataset) else dataset.dataset
     return int(dataset.rate)
+
+
+def recordings_in(folder: Path) -> list[Path]:
+    """All recordings in a folder, at any depth, sorted; DataError where there are none."""
+    found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in AUDIO_FILES)
+    if not found:
+        raise DataError(f"{folder}: no recordings ({', '.join(AUDIO_FILES)}) in it; expected a folder of some")
+    return found
 
 
 def read_recording(path: str, rate: int, index: int) -> Array:

@@ -44,6 +44,13 @@ def write_folders(folder: Path, names: Sequence[str], *, splits: bool) -> None:
             wav.write(place / f"{speaker}_{take}.wav", wave, RATE)
 
 
+def write_speakers(folder: Path) -> None:
+    """A folder for each of six speakers."""
+    for wave, digit, speaker, take in recordings():
+        (folder / speaker).mkdir(exist_ok=True)
+        wav.write(folder / speaker / f"{digit}_{take}.wav", wave, RATE)
+
+
 def write_table(folder: Path, names: Sequence[str]) -> Path:
     """A table `recordings.csv` with the columns file, label and split, and its files in audio/."""
     (folder / "audio").mkdir(exist_ok=True)

@@ -19,12 +19,13 @@ from pdl.data.dataset import Sample
 from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
 from pdl.data.reading import partners_of
-from pdl.errors import ConfigError, DataError, UsageError
+from pdl.errors import ConfigError, UsageError
 from pdl.hints import Range
 from pdl_speech.audio import wav
-from pdl_speech.audio.files import AUDIO_FILES, audio_info, read_audio
+from pdl_speech.audio.files import audio_info, read_audio
 from pdl_speech.audio.resample import resample
 from pdl_speech.data import rooms
+from pdl_speech.data.recordings import recordings_in
 from pdl_speech.steps.waveform import fitted
 
 Probability = Annotated[float, Range(0, 1)]
@@ -214,10 +215,7 @@ class Noise(_Audio):
 
 @lru_cache(maxsize=16)
 def _recordings(path: str) -> tuple[Path, ...]:
-    found = sorted(file for file in Path(path).expanduser().rglob("*") if file.suffix.lower() in AUDIO_FILES)
-    if not found:
-        raise DataError(f"{path}: no recordings ({', '.join(AUDIO_FILES)}) in it; expected a folder of noise")
-    return tuple(found)
+    return tuple(recordings_in(Path(path).expanduser()))
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,20 @@
 from pdl_speech.models.audio_net import AudioNet
 from pdl_speech.models.bc_resnet import BCResNet
 from pdl_speech.models.conformer import Conformer
+from pdl_speech.models.d_vector import DVector
 from pdl_speech.models.deep_speech_2 import DeepSpeech2
 from pdl_speech.models.ds_cnn import DSCNN
+from pdl_speech.models.ecapa_tdnn import ECAPATDNN
 from pdl_speech.models.matchbox_net import MatchboxNet
 from pdl_speech.models.panns import PANN
 from pdl_speech.models.quartz_net import QuartzNet
 from pdl_speech.models.res8 import SpeechResNet
 from pdl_speech.models.silero_vad import SileroVAD
+from pdl_speech.models.speaker_net import SpeakerNet
 from pdl_speech.models.speech_net import SpeechNet
+from pdl_speech.models.x_vector import XVector
 
 __all__ = [
-    "PANN", "AudioNet", "BCResNet", "Conformer", "DSCNN", "DeepSpeech2", "MatchboxNet", "QuartzNet", "SileroVAD", "SpeechNet",
-    "SpeechResNet",
+    "ECAPATDNN", "PANN", "AudioNet", "BCResNet", "Conformer", "DSCNN", "DVector", "DeepSpeech2",
+    "MatchboxNet", "QuartzNet", "SileroVAD", "SpeakerNet", "SpeechNet", "SpeechResNet", "XVector",
 ]  # fmt: skip
