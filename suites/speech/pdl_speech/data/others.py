@@ -37,6 +37,8 @@ class WithOthers(Dataset):
                 `seed`; give all splits the same. By default 8:1:1
     """
 
+    unfoldable = "the pieces of a recording belong together"
+
     def __init__(
         self,
         recordings: Dataset,
@@ -53,7 +55,7 @@ class WithOthers(Dataset):
             raise ConfigError(f"WithOthers: name={name!r} is a class of the recordings already; give another one")
         self.recordings, self.rate = recordings, rate_of(recordings)
         self.classes = [*recordings.classes, name]
-        self.seconds, self.seed = seconds, seed
+        self.seconds, self.seed, self.split = seconds, seed, split
         folder = locate(others)
         files = recordings_in(folder)
         shares = check_ratios("WithOthers", ratios or CUT)
@@ -87,7 +89,7 @@ class WithOthers(Dataset):
         if number < len(self.pieces):
             path, part = self.pieces[number]
             return read_recording(str(path), self.rate, index)[part * samples :][:samples]
-        drawn = SampleRandom(self.seed, 0, number).fork("noise")
+        drawn = SampleRandom(self.seed, 0, number).fork(f"noise {self.split}")
         made = rooms.noise(samples, tuple(rooms.COLOURS)[drawn.integers(0, len(rooms.COLOURS))], self.rate, drawn)
         level = 10 ** (drawn.uniform(*LEVEL) / 20) * (drawn.uniform() > 0.1)
         return (made / max(float(np.sqrt(np.mean(made**2))), 1e-9) * level).astype(np.float32)
@@ -100,7 +102,10 @@ class WithOthers(Dataset):
     def fingerprint(self) -> str:
         said = [f"{path}:{part}" for path, part in self.pieces]
         return digest(
-            type(self).__name__, self.recordings.fingerprint, *said, str((self.seconds, self.noise, self.seed))
+            type(self).__name__,
+            self.recordings.fingerprint,
+            *said,
+            str((self.seconds, self.noise, self.seed, self.split)),
         )
 
     def path_of(self, index: int) -> str | None:
