@@ -93,6 +93,8 @@ IMAGE = [{"step": "image", "mode": "rgb"}]
 WORDS_OF = {"kind": "words", "special": {"pad": "a", "unknown": "b"}}
 TEXT = {"vocabulary": "words", "tokenizer": WORDS_OF}
 MASKED = {**TEXT, "tokenizer": {"kind": "words", "special": {"pad": "a", "unknown": "b", "mask": "b"}}, "masks": True}
+SPOKEN = {"step": "griffin_lim", "rate": 8000, "hop": 2, "frames": "y"}
+VOCODER = {"filters": np.ones((3, 2), np.float32), "window": np.ones(4, np.float32)}
 CENTRES = {"step": "centerface", "sizes": "y", "offsets": "y"}
 #: distribution -> pipelines that have all of its steps, and what these need
 BUNDLES: dict[str, list[dict[str, Any]]] = {
@@ -153,6 +155,9 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
             "pre": [{"step": "waveform", "rate": 8000}],
             "post": [{"step": "speech_segments", "rate": 8000, "hop": 256, "source": "image"}],
         },
+        {"pre": [{"step": "spoken_text"}], "post": [SPOKEN], "constants": VOCODER},
+        {"pre": [{"step": "manner"}]},
+        {"pre": [{"step": "frame_room", "pace": 5.0}]},
     ],
 }
 

@@ -64,7 +64,9 @@ for (const place of document.querySelectorAll(".command")) {
   place.append(button);
 }
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; base-uri 'none'; form-action 'none'"
+)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pdl_speech.models import (
     Conformer,
     DeepSpeech2,
     DVector,
+    FastSpeech2,
     MatchboxNet,
     QuartzNet,
     SileroVAD,
@@ -20,3 +21,4 @@ from pdl_speech.models import (
 )
 from pdl_speech.recognition import SpeechRecognition
 from pdl_speech.speakers import SpeakerVerification
+from pdl_speech.synthesis import SpeechSynthesis

@@ -23,8 +23,8 @@ def test_a_page_without_commands_has_no_script() -> None:
     page = document("t", [Section("a", "<p>text</p>")])
     assert "<script" not in page
     assert policy(page) == {
-        "default-src": "'none'", "style-src": "'unsafe-inline'", "img-src": "data:", "base-uri": "'none'",
-        "form-action": "'none'",
+        "default-src": "'none'", "style-src": "'unsafe-inline'", "img-src": "data:", "media-src": "data:",
+        "base-uri": "'none'", "form-action": "'none'",
     }  # fmt: skip
 
 

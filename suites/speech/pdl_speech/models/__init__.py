@@ -7,6 +7,7 @@ from pdl_speech.models.d_vector import DVector
 from pdl_speech.models.deep_speech_2 import DeepSpeech2
 from pdl_speech.models.ds_cnn import DSCNN
 from pdl_speech.models.ecapa_tdnn import ECAPATDNN
+from pdl_speech.models.fast_speech import FastSpeech2
 from pdl_speech.models.matchbox_net import MatchboxNet
 from pdl_speech.models.panns import PANN
 from pdl_speech.models.quartz_net import QuartzNet
@@ -17,6 +18,6 @@ from pdl_speech.models.speech_net import SpeechNet
 from pdl_speech.models.x_vector import XVector
 
 __all__ = [
-    "ECAPATDNN", "PANN", "AudioNet", "BCResNet", "Conformer", "DSCNN", "DVector", "DeepSpeech2",
+    "ECAPATDNN", "PANN", "AudioNet", "BCResNet", "Conformer", "DSCNN", "DVector", "DeepSpeech2", "FastSpeech2",
     "MatchboxNet", "QuartzNet", "SileroVAD", "SpeakerNet", "SpeechNet", "SpeechResNet", "XVector",
 ]  # fmt: skip

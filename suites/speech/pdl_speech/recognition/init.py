@@ -67,7 +67,7 @@ def write_recipe(data: Path) -> str:
         "      - {_target_: pdl_speech.features.CMVN}",
         "      - {_target_: pdl_speech.features.SpecAugment, time_width: 40, time_ratio: 0.1, channel_width: 8}",
         "data:",
-        *(f"  {split}: {_written(splits[split])}" for split in SPLITS if split in splits),
+        *(f"  {split}: {written(splits[split])}" for split in SPLITS if split in splits),
         f"  batch_size: {batch}",
         f"train: {{epochs: {epochs}}}",
     ]
@@ -111,7 +111,7 @@ def _is_there(arguments: Mapping[str, Any]) -> bool:
         return False
 
 
-def _written(arguments: Mapping[str, Any]) -> str:
+def written(arguments: Mapping[str, Any]) -> str:
     """The node of a recipe that builds a data set of these arguments."""
     ratios = arguments.get("ratios")
     more = "" if ratios is None else f", ratios: {{{', '.join(f'{k}: {v}' for k, v in ratios.items())}}}"

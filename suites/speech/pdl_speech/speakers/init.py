@@ -20,6 +20,9 @@ CROPS = (0.5, 3.0)  # seconds
 SEEN = 60_000  # crops that training has in all
 EPOCHS = (20, 300)
 LOOKED_AT = 200  # recordings
+PRETRAINED = (
+    "# Few voices teach little; one net knows many already: pdl predict speech/resemblyzer a.wav --enrolled people"
+)
 #: speakers up to which a width of ECAPA-TDNN is chosen, and the width
 WIDTHS = ((50, 64), (300, 128), (2000, 512), (np.inf, 1024))
 
@@ -47,6 +50,7 @@ def write_recipe(data: Path) -> str:
     epochs = int(np.clip(round(SEEN / (len(train) * pieces)), *EPOCHS))
     lines = [
         f"# {people} speakers, {len(train):,} recordings, at {rate} Hz; crops of {crop:g} s.",
+        *([] if people >= FEW else [PRETRAINED]),
         "defaults:",
         "  - /speech/speakers",
         "  - _self_",
