@@ -155,6 +155,15 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
             "pre": [{"step": "waveform", "rate": 8000}],
             "post": [{"step": "speech_segments", "rate": 8000, "hop": 256, "source": "image"}],
         },
+        {"pre": [{"step": "waveform", "rate": 8000}], "post": [{"step": "pitch_track", "rate": 8000, "hop": 80}]},
+        {
+            "pre": [{"step": "waveform", "rate": 8000}],
+            "post": [{"step": "slots", "names": ["size"], "values": [["", "small"]]}],
+        },
+        {
+            "pre": [{"step": "waveform", "rate": 8000}, {"step": "first_samples", "samples": 4000}],
+            "post": [{"step": "note_events", "onsets": "y", "rate": 8000, "hop": 80}],
+        },
         {"pre": [{"step": "spoken_text"}], "post": [SPOKEN], "constants": VOCODER},
         {"pre": [{"step": "manner"}]},
         {"pre": [{"step": "frame_room", "pace": 5.0}]},

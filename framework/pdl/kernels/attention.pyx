@@ -144,7 +144,8 @@ def attention_grad(
     double dropout=0.0,
     uint64_t seed=0,
 ):
-    """Gradients of q, k and v, and of moved and places, for the gradient g of y. Any strides but along a row; the outputs must not overlap."""
+    """Gradients of q, k and v, and of moved and places, for the gradient g of y. Any strides but along a row; the outputs must not
+    overlap."""
     cdef AttentionCall c
     cdef int kind = place_of(stored_type("attention", q))
     fill_call(&c, lse, q, k, v, mask, scale, causal, dropout, seed)

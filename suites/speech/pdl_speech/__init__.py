@@ -16,7 +16,8 @@ MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_speech.OldName": "pdl_speech.NewName"}; recipes with the old ones keep working."""
 
 INIT = {
-    task: f"pdl_speech.{task}.init:write_recipe" for task in ("classification", "recognition", "speakers", "synthesis")
+    task: f"pdl_speech.{task}.init:write_recipe"
+    for task in ("classification", "recognition", "slots", "speakers", "synthesis")
 }
 """What `pdl init speech.<task>` calls."""
 

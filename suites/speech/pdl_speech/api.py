@@ -2,6 +2,7 @@
 
 from pdl_speech.classification import AudioClassification
 from pdl_speech.models import (
+    CREPE,
     DSCNN,
     ECAPATDNN,
     PANN,
@@ -14,11 +15,14 @@ from pdl_speech.models import (
     MatchboxNet,
     QuartzNet,
     SileroVAD,
+    SlotNet,
     SpeakerNet,
     SpeechNet,
     SpeechResNet,
     XVector,
 )
 from pdl_speech.recognition import SpeechRecognition
+from pdl_speech.slots import SlotFilling
 from pdl_speech.speakers import SpeakerVerification
 from pdl_speech.synthesis import SpeechSynthesis
+from pdl_speech.transcription import Transcriber

@@ -48,7 +48,9 @@ class AudioClassificationPreviewer(Previewer):
 def _shown(loader: DataLoader, rows: Sequence[int] | np.ndarray, epoch: int, rate: int) -> dict[int, Cell]:
     """Index -> the recording of an epoch."""
     batch = loader.samples(rows, epoch)
-    return {int(i): (picture(wave, rate), "") for i, wave in zip(batch["index"], batch["audio"], strict=True)}
+    counts = batch.get("samples", [None] * len(batch["audio"]))  # of those that are filled up
+    found = zip(batch["index"], batch["audio"], counts, strict=True)
+    return {int(i): (picture(wave[:count], rate), "") for i, wave, count in found}
 
 
 def _names(training: DataLoader | None, evaluation: DataLoader) -> list[tuple[str, str]]:

@@ -1,9 +1,10 @@
-"""Data sets of recordings, samples {"audio": float32 [T], "label": int} or {"audio", "text": str}, each with the `rate`
-of its waveforms."""
+"""Data sets of recordings, samples {"audio": float32 [T], "label": int}, {"audio", "text": str} or
+{"audio", "slots": int64 [S]}, each with the `rate` of its waveforms."""
 
 from pdl_speech.data.an4 import AN4
 from pdl_speech.data.digits import FSDD, SpokenDigits
 from pdl_speech.data.folder import AudioFolder
+from pdl_speech.data.orders import SpokenOrders
 from pdl_speech.data.others import WithOthers
 from pdl_speech.data.sequences import DigitSequences
 from pdl_speech.data.speakers import Speakers
@@ -18,6 +19,7 @@ __all__ = [
     "DigitSequences",
     "Speakers",
     "SpokenDigits",
+    "SpokenOrders",
     "Transcripts",
     "WithOthers",
 ]

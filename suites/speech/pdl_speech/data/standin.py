@@ -3,6 +3,7 @@ and readers can be tried where those are not (`pdl selftest`)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -87,6 +88,28 @@ def write_transcripts(folder: Path) -> Path:
     path = folder / "utterances.tsv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def write_orders(folder: Path) -> Path:
+    """A folder with labels.json, as `pdl_speech.data.SpokenOrders` reads it: a digit alone, or a second one of the same
+    speaker behind it, the slots first and second. Written once for all splits."""
+    if (folder / "labels.json").is_file():
+        return folder
+    (folder / "audio").mkdir(exist_ok=True)
+    labels, lists = dict[str, Any](), {split: list[str]() for split in FEW}
+    for last, (wave, digit, speaker, take) in pairwise(sorted(recordings(), key=lambda each: (each[2], each[3]))):
+        split = SPLITS.get(take, "")
+        if split and len(lists[split]) < FEW[split]:
+            name, said = f"{speaker}_{take}_{digit}", {"first": NAMES[digit]}
+            if digit % 3 and last[2:] == (speaker, take):
+                wave, said = np.concatenate([wave, last[0]]), {**said, "second": NAMES[last[1]]}
+            wav.write(folder / f"audio/{name}.wav", wave, RATE)
+            labels[name] = {"intent": "dial", "slots": said}
+            lists[split].append(name)
+    for split, names in lists.items():
+        (folder / f"{split}.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
+    (folder / "labels.json").write_text(json.dumps(labels), encoding="utf-8")
+    return folder
 
 
 def write_cepstra(folder: Path) -> Path:

@@ -96,7 +96,7 @@ class Transcripts(Dataset):
     @cached_property
     def lengths(self) -> Array:
         """int64 [N]: the samples of each at `rate`, by the headers of the files; 0 of those that cannot be read."""
-        return np.array([_samples(each.path, self.rate) for each in self.utterances], np.int64)
+        return np.array([samples_of(each.path, self.rate) for each in self.utterances], np.int64)
 
     def path_of(self, index: int) -> str:
         return str(self.utterances[index].path)
@@ -123,7 +123,8 @@ class Transcripts(Dataset):
         return StandIn({"path": str(path), "ratios": None}, "spoken digits, one behind the other")
 
 
-def _samples(path: Path, rate: int) -> int:
+def samples_of(path: Path, rate: int) -> int:
+    """The samples of a recording at `rate`, by its header; 0 where it cannot be read."""
     try:
         info = audio_info(path)
     except (OSError, DataError):  # reported when the recording is read
@@ -152,7 +153,7 @@ def _of_split(path: Path, split: str | None, ratios: Mapping[str, float] | None,
         raise fault(path, "nothing tells its splits: no column, and no folder or table of that name", advice)
     if cut and ratios is not None and split is not None:
         by_speaker = all(each.speaker for each in found)
-        keys = [each.speaker if by_speaker else _within(each.path, path) for each in found]
+        keys = [each.speaker if by_speaker else within(each.path, path) for each in found]
         found = [found[i] for i in stable_split(keys, ratios, split, seed=seed)]
     if not found:
         advice = "add some, or choose other ratios or another seed"
@@ -160,7 +161,8 @@ def _of_split(path: Path, split: str | None, ratios: Mapping[str, float] | None,
     return found
 
 
-def _within(path: Path, folder: Path) -> str:
+def within(path: Path, folder: Path) -> str:
+    """The name of a file in a folder, or in that of a table."""
     base = folder if folder.is_dir() else folder.parent
     return path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
 

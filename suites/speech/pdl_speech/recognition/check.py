@@ -42,7 +42,7 @@ def check_recipe(recipe: Recipe, task: SpeechRecognition, progress: Progress | N
     for split, data in found.items():
         for kind in (_empty(task, data), _unknown(task, data), _long(task, data)):
             faults += shorten(list(islice(kind, MOST)), SHOWN, split)
-    return faults + _speakers(found)
+    return faults + shared_speakers(found)
 
 
 def _inspect(split: str, dataset: Dataset, index: int, sample: Any) -> Iterator[tuple[str, Fault]]:
@@ -87,7 +87,7 @@ def _long(task: SpeechRecognition, data: Dataset) -> Iterator[Fault]:
         yield Fault(data.path_of(index), index, what, too_short(task.net)[1])
 
 
-def _speakers(found: Mapping[str, Dataset]) -> list[Fault]:
+def shared_speakers(found: Mapping[str, Dataset]) -> list[Fault]:
     """A warning for each later split with speakers of an earlier one."""
     own = {split: set(speakers_of(data)) - {""} for split, data in found.items()}
     made = []

@@ -33,7 +33,7 @@ def write_recipe(data: Path) -> str:
     `pdl_speech.data.Transcripts`. Where nothing tells the splits they are cut 8:1:1, by speakers where these are known.
     DataError for data that cannot be used."""
     splits = splits_of(data)
-    rate = _rate(splits["train"])
+    rate = rate_for(Transcripts(**splits["train"], rate=RATES[0]).path_of(0))
     train = Transcripts(**splits["train"], rate=rate)
     if len(train) < FEWEST:
         raise fault(str(data), f"{len(train)} utterances for training; at least {FEWEST} are needed", "give more")
@@ -74,48 +74,47 @@ def write_recipe(data: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rate(arguments: Mapping[str, Any]) -> int:
-    """The highest of `RATES` that the first recording has."""
-    first = Transcripts(**arguments, rate=RATES[0]).path_of(0)
+def rate_for(recording: str) -> int:
+    """The highest of `RATES` that a recording has."""
     try:
-        found = audio_info(first).rate
+        found = audio_info(recording).rate
     except OSError as error:
-        raise fault(first, f"it cannot be read: {error}", "repair it") from error
+        raise fault(recording, f"it cannot be read: {error}", "repair it") from error
     return max((rate for rate in RATES if rate <= found), default=RATES[0])
 
 
-def splits_of(data: Path) -> dict[str, dict[str, Any]]:
-    """The arguments of `Transcripts` for each split of what lies at a path, but for the rate. Where nothing tells them
-    they are cut 8:1:1 (or 9:1 beside a test), by speakers where these are known."""
+def splits_of(data: Path, kind: Any = Transcripts) -> dict[str, dict[str, Any]]:
+    """The arguments of a data set of a kind for each split of what lies at a path, but for the rate. Where nothing
+    tells them they are cut 8:1:1 (or 9:1 beside a test), by speakers where these are known."""
     path = data.resolve()
     found = {split: {"path": path, "split": split} for split in SPLITS}
-    found = {split: arguments for split, arguments in found.items() if _is_there(arguments)}
+    found = {split: arguments for split, arguments in found.items() if _is_there(arguments, kind)}
     if "train" in found and "val" in found:
         return found
     ratios = {"train": 0.9, "val": 0.1} if "test" in found else PARTS
     for seed in range(SEEDS):  # of few speakers a hash may leave a split empty
         more = {"ratios": ratios, **({"seed": seed} if seed else {})}
         cut = {split: {"path": path, "split": split, **more} for split in ratios}
-        if all(_is_there(arguments) for arguments in cut.values()):
+        if all(_is_there(arguments, kind) for arguments in cut.values()):
             return {**found, **cut}
-    Transcripts(path, rate=RATES[0])  # raises where it is no such data at all
+    kind(path, rate=RATES[0])  # raises where it is no such data at all
     raise UsageError(
         f"{data}: it has too few speakers to be cut in {len(ratios)}; tell the splits (a column called split)"
     )
 
 
-def _is_there(arguments: Mapping[str, Any]) -> bool:
+def _is_there(arguments: Mapping[str, Any], kind: Any) -> bool:
     try:
-        return len(Transcripts(**arguments, rate=RATES[0])) > 0
+        return len(kind(**arguments, rate=RATES[0])) > 0
     except DataError:
         return False
 
 
-def written(arguments: Mapping[str, Any]) -> str:
-    """The node of a recipe that builds a data set of these arguments."""
+def written(arguments: Mapping[str, Any], kind: type = Transcripts) -> str:
+    """The node of a recipe that builds a data set of a kind, of these arguments."""
     ratios = arguments.get("ratios")
     more = "" if ratios is None else f", ratios: {{{', '.join(f'{k}: {v}' for k, v in ratios.items())}}}"
     more += f", seed: {arguments['seed']}" if arguments.get("seed") else ""
     rate = '"${model.features.rate}"'
-    head = f"_target_: pdl_speech.data.Transcripts, path: {quoted(arguments['path'])}, split: {arguments['split']}"
-    return f"{{{head}{more}, rate: {rate}}}"
+    where = f"path: {quoted(arguments['path'])}, split: {arguments['split']}"
+    return f"{{_target_: pdl_speech.data.{kind.__name__}, {where}{more}, rate: {rate}}}"

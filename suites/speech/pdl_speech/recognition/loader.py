@@ -28,31 +28,31 @@ def sound_of(sample: Sample) -> tuple[str, Array]:
     return key, sample[key]
 
 
-def _known(dataset: Dataset, name: str, read: Callable[[Sample], Any]) -> list[Any]:
+def known(dataset: Dataset, name: str, read: Callable[[Sample], Any]) -> list[Any]:
     """What a data set says of all its samples; where it says nothing, they are read."""
     if isinstance(dataset, Subset | Few | Labelled):
         rows: list[int] = (dataset.rows if isinstance(dataset, Labelled) else dataset.indices).tolist()
-        known = _known(dataset.dataset, name, read)
-        return [known[row] for row in rows]
+        found = known(dataset.dataset, name, read)
+        return [found[row] for row in rows]
     if isinstance(dataset, ConcatDataset):
-        return [value for each in dataset.datasets for value in _known(each, name, read)]
+        return [value for each in dataset.datasets for value in known(each, name, read)]
     told = getattr(dataset, name, None)
     return list(told) if told is not None else [read(dataset[i]) for i in range(len(dataset))]
 
 
 def texts_of(dataset: Dataset) -> list[str]:
     """The texts of a data set, whose sounds are not read where it knows them without (`texts`)."""
-    return _known(dataset, "texts", lambda sample: sample["text"])
+    return known(dataset, "texts", lambda sample: sample["text"])
 
 
 def lengths_of(dataset: Dataset) -> Array:
     """int64 [N]: the samples, or frames, of its sounds, which are not read where it knows them without (`lengths`)."""
-    return np.array(_known(dataset, "lengths", lambda sample: len(sound_of(sample)[1])), np.int64)
+    return np.array(known(dataset, "lengths", lambda sample: len(sound_of(sample)[1])), np.int64)
 
 
 def speakers_of(dataset: Dataset) -> list[str]:
     """Who speaks each sample; "" where that is not known."""
-    return _known(dataset, "speakers", lambda sample: str(sample.get("speaker", "")))
+    return known(dataset, "speakers", lambda sample: str(sample.get("speaker", "")))
 
 
 class Labelled(Dataset):
@@ -106,20 +106,26 @@ def sound_loader(
 def batched(samples: Sequence[Sample], sizes: Sequence[int], longest: int) -> Batch:
     """One batch: sounds filled up to the next of `sizes`, texts behind their end with -1."""
     sounds = [sound_of(sample)[1] for sample in samples]
-    most = max(map(len, sounds))
-    step = max(1, sizes[-1] // PARTS)
-    length = next((size for size in sizes if size >= most), -(-most // step) * step)
-    batch = np.zeros((len(sounds), length, *sounds[0].shape[1:]), np.float32)
     longest = max(1, longest, *(len(sample["labels"]) for sample in samples))
     labels = np.full((len(samples), -(-longest // LABELS) * LABELS), -1, np.int64)
-    for i, (sound, sample) in enumerate(zip(sounds, samples, strict=True)):
-        batch[i, : len(sound)] = sound
+    for i, sample in enumerate(samples):
         labels[i, : len(sample["labels"])] = sample["labels"]
     rest = collate([{name: sample[name] for name in ("text", "index")} for sample in samples])
     return {
-        "audio": batch,
-        "samples": np.array([len(sound) for sound in sounds], np.int64),
+        **filled(sounds, sizes),
         "labels": labels,
         "lengths": (labels >= 0).sum(axis=1),
         **rest,
     }
+
+
+def filled(sounds: Sequence[Array], sizes: Sequence[int]) -> Batch:
+    """{"audio": float32 [N, T, ...], "samples": int64 [N]}: sounds filled up with zeros to the next of `sizes`, and how
+    long they are."""
+    samples = np.array([len(sound) for sound in sounds], np.int64)
+    most, step = int(samples.max()), max(1, sizes[-1] // PARTS)
+    length = next((size for size in sizes if size >= most), -(-most // step) * step)
+    batch = np.zeros((len(sounds), length, *sounds[0].shape[1:]), np.float32)
+    for row, sound in zip(batch, sounds, strict=True):
+        row[: len(sound)] = sound
+    return {"audio": batch, "samples": samples}
