@@ -57,6 +57,11 @@ class Answer:
 class Pipeline:
     """The steps of a bundle: `parse` an input, `batches` of them for the net, `finish` the outputs for each."""
 
+    streams = False
+    """Whether the model can be read chunk by chunk."""
+    cutter: Cutter | None = None
+    """What cuts recordings at their pauses."""
+
     def __init__(self, pre: Mapping[str, Sequence[Step]], post: Mapping[str, Sequence[PostStep]]) -> None:
         self.inputs: dict[str, InputStep] = {}
         self.pre: dict[str, list[PreStep]] = {}
@@ -64,8 +69,6 @@ class Pipeline:
             assert isinstance(first, InputStep)
             self.inputs[name], self.pre[name] = first, others  # type: ignore[assignment]
         self.post = {name: list(steps) for name, steps in post.items()}
-        self.streams = False
-        self.cutter: Cutter | None = None
 
     @classmethod
     def of(cls, bundle: Bundle) -> Pipeline | None:
