@@ -1,5 +1,6 @@
-"""Wheels of pdl and of every suite, built, installed into an empty environment outside the tree, and used there; and
-what is made there: a packaged model, a new suite.
+"""Wheels of every suite, built, installed into an empty environment outside the tree, and used there with the pdl that
+runs the tests; what is made there: a packaged model, a new suite. With -m slow also the wheel of pdl itself, which is
+compiled anew.
 """
 
 from __future__ import annotations
@@ -36,24 +37,30 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment that holds our wheels (and the dependencies of this one); the wheels are in dist/."""
-    where = tmp_path_factory.mktemp("packaging")
+def build(where: Path, *names: str) -> list[dict[str, str]]:
+    """Build these wheels into dist/ and install them into an environment beside it; what tools/build_wheels.py says."""
     compiled_soon = ("-Csetup-args=-Dinstruction_sets=baseline", "-Csetup-args=-Doptimization=0")  # nothing is raced
-    options = ("--no-deps", "--no-isolation", "--json", *compiled_soon)
-    built = json.loads(
+    only = [word for name in names for word in ("--only", name)]
+    options = ("--no-deps", "--no-isolation", "--json", *(compiled_soon if "core" in names else ()), *only)
+    built: list[dict[str, str]] = json.loads(
         run(sys.executable, ROOT / "tools/build_wheels.py", *options, "--out", where / "dist", cwd=where)
     )
     assert all(sha256((where / "dist" / each["file"]).read_bytes()).hexdigest() == each["sha256"] for each in built)
-    ours = {each["file"].split("-")[0] for each in built if each["ours"]}
-    assert ours == {"pdl_core", *(f"pdl_{suite.name}" for suite in SUITES)}
     assert sorted(path.name for path in (where / "dist").iterdir()) == sorted(each["file"] for each in built)
     venv.create(where / "venv", with_pip=True)
     # the dependencies come from the running environment, so that this test needs no package index
     site = next((where / "venv/lib").glob("python*/site-packages"))
     pip_install(where, *(where / "dist").glob("*.whl"))
     (site / "zz_dependencies.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")) + "\n")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment that holds the wheels of the suites; pdl is the one that runs the tests."""
+    where = tmp_path_factory.mktemp("packaging")
+    built = build(where, *(suite.name for suite in SUITES))
+    assert {each["file"].split("-")[0] for each in built if each["ours"]} == {f"pdl_{suite.name}" for suite in SUITES}
     return where
 
 
@@ -62,11 +69,15 @@ def pip_install(where: Path, *what: str | Path) -> None:
     run(where / "venv/bin/python", "-m", "pip", "install", "--no-deps", "--no-index", *what, cwd=where)
 
 
+def pdl_in(where: Path, *words: str | Path, **env: str) -> str:
+    """The output of a `pdl` command of the environment, in its folder."""
+    return run(where / "venv/bin/python", "-m", "pdl", *words, cwd=where, **env)
+
+
 @pytest.fixture(scope="module")
 def trained(installed: Path) -> Path:
     """A short run, made where nothing of the tree is in reach."""
-    pdl_command = installed / "venv/bin/pdl"
-    out = run(pdl_command, "train", "-c", "cv/digits_lenet", "--run", "run", "--fast-dev-run", "--json", cwd=installed)
+    out = pdl_in(installed, "train", "-c", "cv/digits_lenet", "--run", "run", "--fast-dev-run", "--json")
     assert json.loads(out.splitlines()[-1])["metrics"]
     return installed / "run"
 
@@ -82,10 +93,20 @@ def files(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in found if not name.endswith(".pyc"))
 
 
-def test_wheels_hold_what_they_need(installed: Path) -> None:
-    have = names(installed / "dist")
+@pytest.mark.slow
+def test_the_wheel_of_pdl(tmp_path: Path) -> None:
+    build(tmp_path, "core")
+    have = names(tmp_path / "dist")
     assert any(n.startswith("pdl/kernels/") and ".so" in n for n in have)
     assert {"pdl/data/files/optdigits.npz", "pdl/data/files/LICENSE-optdigits.txt"} <= have
+    assert not [n for n in have if n.endswith((".pyx", ".cpp", ".h")) or n.startswith("tests/")]
+    code = "import pdl; from pdl import kernels; print(pdl.__file__)"
+    assert str(tmp_path / "venv") in run(tmp_path / "venv/bin/python", "-c", code, cwd=tmp_path)
+    assert "train" in run(tmp_path / "venv/bin/pdl", "--help", cwd=tmp_path)
+
+
+def test_wheels_hold_what_they_need(installed: Path) -> None:
+    have = names(installed / "dist")
     assert {f"pdl_cv/recipes/{file.name}" for file in (ROOT / "configs/cv").glob("*.yaml")} <= have
     assert not [n for n in have if n.endswith((".pyx", ".cpp", ".h")) or n.startswith("tests/")]
 
@@ -132,12 +153,12 @@ def test_what_cannot_be_built(options: list[str], says: str, tmp_path: Path) -> 
 
 
 def test_import_and_cli_outside_the_tree(installed: Path) -> None:
-    python, pdl_command = installed / "venv/bin/python", installed / "venv/bin/pdl"
-    modules = ["pdl", *(f"pdl_{suite.name}" for suite in SUITES)]
+    python = installed / "venv/bin/python"
+    modules = [f"pdl_{suite.name}" for suite in SUITES]
     code = f"import {', '.join(modules)}; print({', '.join(f'{each}.__file__' for each in modules)})"
     assert all(str(installed / "venv") in part for part in run(python, "-c", code, cwd=installed).split())
-    assert "train" in run(pdl_command, "--help", cwd=installed)
-    facts = json.loads(run(pdl_command, "info", "--json", cwd=installed))
+    assert "train" in pdl_in(installed, "--help")
+    facts = json.loads(pdl_in(installed, "info", "--json"))
     assert {each.split()[0] for each in facts["suites"]} >= {suite.name for suite in SUITES}
     assert facts["left_out"] == []
 
@@ -149,14 +170,14 @@ def test_train_outside_the_tree(trained: Path) -> None:
 
 def test_a_packaged_model(trained: Path, installed: Path) -> None:
     """RUN -> wheel -> pip install -> the model by its name, with the answer that the run gives."""
-    pdl_command, about = installed / "venv/bin/pdl", ("--name", "pdl-my-model", "--version", "1.0", "--licence", "MIT")
-    made = json.loads(run(pdl_command, "package", trained, *about, "--out", "models", "--json", cwd=installed))
+    about = ("--name", "pdl-my-model", "--version", "1.0", "--licence", "MIT")
+    made = json.loads(pdl_in(installed, "package", trained, *about, "--out", "models", "--json"))
     pip_install(installed, installed / made["wheel"])
     offline = {"PDL_OFFLINE": "1", "XDG_CACHE_HOME": str(installed / "cache")}
-    facts = json.loads(run(pdl_command, "info", "--json", cwd=installed, **offline))
+    facts = json.loads(pdl_in(installed, "info", "--json", **offline))
     assert facts["models"] == ["my-model (pdl_my_model 1.0)"]
     answers = [
-        json.loads(run(pdl_command, "predict", model, "run/example.png", "--json", cwd=installed, **offline))[0]["top"]
+        json.loads(pdl_in(installed, "predict", model, "run/example.png", "--json", **offline))[0]["top"]
         for model in (trained, "my-model")
     ]
     assert [each["label"] for each in answers[1]] == [each["label"] for each in answers[0]]
@@ -165,8 +186,7 @@ def test_a_packaged_model(trained: Path, installed: Path) -> None:
 
 def test_a_new_suite(installed: Path) -> None:
     """What `pdl init suite` writes is built, installed and trained with, from the installed pdl alone."""
-    pdl_command = installed / "venv/bin/pdl"
-    run(pdl_command, "init", "suite", "audio", cwd=installed)
+    pdl_in(installed, "init", "suite", "audio")
     pip_install(installed, "--no-build-isolation", installed / "pdl-audio")
-    out = run(pdl_command, "train", "-c", "audio/dots", "--run", "dots", "--fast-dev-run", "--json", cwd=installed)
+    out = pdl_in(installed, "train", "-c", "audio/dots", "--run", "dots", "--fast-dev-run", "--json")
     assert "test/distance" in json.loads(out.splitlines()[-1])["metrics"]
