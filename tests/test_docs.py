@@ -41,11 +41,10 @@ def commands(document: Path, language: str = "bash") -> list[str]:
 
 
 def shortened(command: str) -> list[str]:
-    """The arguments of a command; trainings take one epoch here, and a few steps of it."""
+    """The arguments of a command; trainings take one epoch here."""
     words = shlex.split(command)[1:]
     if (words[0] == "train" and "--profile" not in words) or (words[0] == "leaderboard" and "--seeds" in words):
         words = [w for w in words if not w.startswith("train.epochs=")] + ["train.epochs=1"]
-        words += ["train.max_steps=8"] if "-c" in words else []
     return words
 
 
