@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,9 +13,9 @@ from pdl.data.randomness import SampleRandom
 from pdl.data.store import locate
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
-from pdl_speech.audio.files import audio_info
 from pdl_speech.data import rooms, standin
 from pdl_speech.data.recordings import fault_of, rate_of, read_recording, recordings_in
+from pdl_speech.data.transcripts import samples_of
 
 CUT = {"train": 0.8, "val": 0.1, "test": 0.1}
 LEVEL = (-70.0, -20.0)  # of noise, dB below full scale
@@ -63,7 +62,7 @@ class WithOthers(Dataset):
             raise ConfigError(f"WithOthers: split={split!r} is not in ratios {shares}; add it")
         keys = [path.relative_to(folder).as_posix() for path in files]
         rows = np.arange(len(files)) if split is None else stable_split(keys, shares, split, seed=seed)
-        counts = [int(_seconds(files[row]) // seconds) for row in rows]
+        counts = [samples_of(files[row], self.rate) // round(seconds * self.rate) for row in rows]
         self.pieces = [(files[row], part) for row, n in zip(rows, counts, strict=True) for part in range(n)]
         if not self.pieces:
             raise DataError(
@@ -133,12 +132,3 @@ class WithOthers(Dataset):
             "split": settings.get("split"),
         }
         return StandIn({"recordings": node, "others": str(folder / "others"), "seconds": 0.3}, "spoken digits")
-
-
-@lru_cache(1 << 16)
-def _seconds(path: Path) -> float:
-    """How long a recording is; 0 where it cannot be read, which `pdl check` says."""
-    try:
-        return audio_info(path).seconds
-    except (OSError, DataError):
-        return 0.0

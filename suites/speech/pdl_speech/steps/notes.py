@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from pdl.dtype import Array
+from pdl.errors import UsageError
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import count, number, text
 from pdl.runtime.steps.inputs import PreStep
@@ -68,6 +69,11 @@ class NoteEvents(PostStep):
 
     def __call__(self, value: Any, sample: Sample) -> Any:
         frames = np.asarray(value)
+        most = 128 - self.lowest  # MIDI has as many
+        if frames.ndim != 2 or not 0 < frames.shape[1] <= most or sample.outputs[self.onsets].shape != frames.shape:
+            raise UsageError(
+                f"note_events: expected activations and onsets [frames, up to {most} keys], got {frames.shape}"
+            )
         return self.answer(frames, sample.outputs[self.onsets], np.arange(len(frames)) * (self.hop / self.rate))
 
     def answer(self, frames: Array, onsets: Array, times: Array) -> dict[str, Any]:

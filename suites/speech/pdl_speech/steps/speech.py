@@ -54,6 +54,8 @@ class GriffinLimStep(PostStep):
         filters, window = (resources.constants.get(name) for name in ("filters", "window"))
         if filters is None or window is None or filters.ndim != 2 or window.shape != (2 * len(filters) - 2,):
             raise UsageError("griffin_lim needs the constants filters [bins, bands] and window [2 bins - 2]")
+        if self.hop > len(window):
+            raise UsageError(f"griffin_lim: hop {self.hop} must not be above the {len(window)} samples of a frame")
         self.vocoder = MelVocoder(filters, window, self.hop, self.power, self.iterations, self.momentum)
 
     def __call__(self, value: Any, sample: Sample) -> Any:
