@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,7 +165,10 @@ def read(stored: Any, weights: Mapping[str, Array], source: str) -> tuple[Progra
     made = [v.spec for v in program.outputs if v is not None]
     states = [Spec((1, *kind.shape), kind.dtype) for kind in kinds]  # type: ignore[union-attr]
     check(len(given) == FIRST + len(states) and len(made) == 1 + len(states), source, _WHERE, f"{len(given)} inputs")
-    wanted = [Spec((1, framing.window, *given[0].shape[2:]), float32), Spec((1,), int64), *states]
+    element = given[0].shape[2:]
+    good = all(type(n) is int for n in element) and prod(element) * max(framing.window, framing.before) <= MOST
+    check(good, source, f"{_WHERE}: framing", f"chunks of more than {MOST:,} numbers: {framing} of elements {element}")
+    wanted = [Spec((1, framing.window, *element), float32), Spec((1,), int64), *states]
     for spec, expected in zip([*given, *made[1:]], [*wanted, *states], strict=True):
         check(like(spec, expected), source, _WHERE, f"has {show_spec(spec)}, expected {show_spec(expected)}")
     steps = (1, framing.steps(framing.chunk))

@@ -117,6 +117,7 @@ DAMAGE: dict[str, tuple[Any, str]] = {
     "state": (lambda s: s["state"].pop(), "inputs"),
     "kind": (lambda s: s["state"][0].update(carried=[9, 9]), "expected f32"),
     "begins": (lambda s: s["state"][0].update(memory=0), "does not begin with 0"),
+    "huge": (lambda s: s["state"][0].update(carried=[1 << 24] * 8), "program.json: state"),
     "extra": (lambda s: s.update(more=1), "has more"),
     "program": (lambda s: s["program"].update(nodes=[]), "program.json"),
     "no program": (lambda s: s.update(program=[]), "captures|program"),

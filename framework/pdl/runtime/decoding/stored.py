@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from pdl.runtime.strict import check, check_keys, fault
 
 MOST_STATES = 4096
 MOST_AHEAD = 64
+MOST_CARRIED = 1 << 26  # elements of a state of a row
 _WHERE = "program.json"
 
 
@@ -206,5 +208,6 @@ def kind_from_dict(data: Any, source: str) -> Kept:
     check_keys(data, {"carried": list, "dtype": str, "memory": (int, type(None))}, source, where)
     shape = data["carried"]
     good = len(shape) <= 8 and all(type(n) is int and 0 <= n <= 2**24 for n in shape) and data["dtype"] in ALL
+    good = good and math.prod(shape) <= MOST_CARRIED
     check(good and (data["memory"] is None or data["memory"] >= 0), source, where, f"{str(data)[:80]}")
     return Carried(tuple(shape), ALL[data["dtype"]], data["memory"])
