@@ -40,10 +40,12 @@ def commands(document: Path, language: str = "bash") -> list[str]:
     return [re.split(r"\s+#", line)[0] for line in lines if line.startswith("pdl ")]
 
 
-def shortened(command: str) -> list[str]:
-    """The arguments of a command; trainings take one epoch here."""
+def shortened(command: str, document: Path) -> list[str]:
+    """The arguments of a command; trainings take one epoch here, those of suites two batches."""
     words = shlex.split(command)[1:]
-    if (words[0] == "train" and "--profile" not in words) or (words[0] == "leaderboard" and "--seeds" in words):
+    if words[0] == "train" and document in SUITES and not {"--profile", "--resume", "--overfit"} & {*words}:
+        words.append("--fast-dev-run")
+    elif (words[0] == "train" and "--profile" not in words) or (words[0] == "leaderboard" and "--seeds" in words):
         words = [w for w in words if not w.startswith("train.epochs=")] + ["train.epochs=1"]
     return words
 
@@ -162,7 +164,7 @@ def test_commands_and_python_examples_run(
     for command in commands(document):
         if command in DONE:
             continue
-        code = main(shortened(command))
+        code = main(shortened(command, document))
         said = capsys.readouterr()
         assert code == 0, f"{command}\n{said.out[-2000:]}\n{said.err[-2000:]}"
         DONE.add(command)

@@ -71,7 +71,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp(request.param)
     longer = {"copies": 24, "ERNIEGen": 36}  # copies come first; the other one is made for pretrained weights
     changes = {"optim__lr": 0.003, "data__batch_size": 8} if request.param == "ERNIEGen" else {}
-    tree = recipe(folder, request.param, train__epochs=longer.get(request.param, 14), **changes)
+    epochs = longer.get(request.param, 14)
+    tree = recipe(folder, request.param, train__epochs=epochs, train__eval_every=epochs // 2, **changes)
     workflow.train(from_dict(tree), run=folder / "run")
     return folder / "run"
 
