@@ -5,7 +5,7 @@ Data pipelines do not draw from here: they use counters (seed, epoch, index), se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from threading import current_thread, local, main_thread
@@ -30,8 +30,8 @@ def _fresh(seed: Any) -> Generator:
     return np.random.Generator(np.random.Philox(seed))
 
 
-def seed(value: int) -> None:
-    """Restart this thread's generator; same seed, same numbers in every thread and on every machine."""
+def seed(value: int | Sequence[int]) -> None:
+    """Restart this thread's generator; same seed (or seeds), same numbers in every thread and on every machine."""
     _thread.generator = _fresh(value)
 
 

@@ -8,6 +8,7 @@ import keyword
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -18,10 +19,12 @@ from typer.core import TyperGroup
 from pdl import packages, threads, watch
 from pdl.cli import style
 from pdl.cli.overview import COMMANDS, overview
+from pdl.distributed.launcher import end_job, job_rank, job_size
 from pdl.errors import DataError, PdlError
 from pdl.version import __version__
 
 INTERRUPTED = 130
+GRACE = 1.0
 
 
 class LazyGroup(TyperGroup):
@@ -85,7 +88,10 @@ def _pdl(
 def run(arguments: list[str]) -> int:
     """Parse, call, and turn every outcome into an exit code."""
     with _telling():
-        return _run(arguments)
+        code = _run(arguments)
+    if code and job_size() > 1:
+        end_job(code)
+    return code
 
 
 @contextmanager
@@ -122,6 +128,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _report(error: Exception, arguments: list[str]) -> int:
+    if job_rank():
+        time.sleep(GRACE)  # of an error that all ranks have the first one speaks, and ends the others
+        style.error(f"rank {job_rank()}:")
     if isinstance(error, BrokenPipeError):
         style.silence()
         return style.CLOSED_PIPE

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from pdl.distributed.launcher import STOP, job_size
 from pdl.errors import PdlError
 from pdl.train.hooks import Hook
 from pdl.train.loop import Trainer
 
 #: what ends a training in good order, and what it says: Ctrl-C, `kill`, a terminal that is closed
 NAMES = {"SIGINT": "interrupted", "SIGTERM": "ended by SIGTERM", "SIGHUP": "ended by SIGHUP"}
+if job_size() > 1:
+    NAMES[STOP.name] = "interrupted"
 
 
 class Interrupted(PdlError):

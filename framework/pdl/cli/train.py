@@ -10,6 +10,8 @@ import typer
 from pdl.cli import style
 from pdl.cli.common import Json, Quiet, Recipe, Verbose, baselines, recipe
 from pdl.cli.signals import stoppable
+from pdl.distributed.launcher import command as command_line
+from pdl.distributed.launcher import job_rank, job_size, start
 from pdl.errors import UsageError
 
 EXAMPLE = "Example:  pdl train -c cv/digits_lenet train.epochs=3    (go on with: pdl train --resume RUN)"
@@ -26,6 +28,17 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last chec
 Fast = Annotated[bool, typer.Option("--fast-dev-run", help="A few batches of everything, to see that it works.")]
 Overfit = Annotated[int, typer.Option("--overfit", metavar="N", min=0, help="Learn N samples by heart, as a check.")]
 
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        "-j",
+        metavar="N",
+        min=1,
+        show_default=False,
+        help="Share every batch among N processes of this machine (distributed.data).",
+    ),
+]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Only run a few steps and tell where their time goes; writes trace.json.")
 ]
@@ -39,6 +52,7 @@ def command(
     resume: Resume = False,
     fast_dev_run: Fast = False,
     overfit: Overfit = 0,
+    workers: Workers = None,
     profile: Profile = False,
     profile_steps: Steps = 20,
     quiet: Quiet = False,
@@ -60,7 +74,16 @@ def command(
     if resume:
         run, overrides = _run_folder(run, overrides)
         config = config or run / "config.yaml"
+    if workers is not None:
+        overrides.append(f"distributed.data={workers}")
     loaded = recipe(config, overrides)
+    workers = int((loaded.get("distributed") or {}).get("data", 1))
+    if workers > 1 and job_size() == 1 and not profile:
+        flags = {"--resume": resume, "--fast-dev-run": fast_dev_run, "--quiet": quiet, "--verbose": verbose}
+        given = [flag for flag, wanted in {**flags, "--json": json}.items() if wanted]
+        given += ["--run", str(run)] if run is not None else []
+        again = ["train", "-c", str(config), *given, "--overfit", str(overfit), *overrides]
+        raise typer.Exit(start(command_line(again, workers)))
     if profile:
         with stoppable():
             return _profile(loaded, run, profile_steps, json)
@@ -69,6 +92,8 @@ def command(
             loaded, run=run, resume=resume, fast_dev_run=fast_dev_run, overfit=overfit, hooks=[stopping],
             progress=not quiet, verbose=verbose,
         )  # fmt: skip
+    if job_rank():
+        return
     if json:
         return style.json(result.to_dict())
     style.pairs(result.rows())

@@ -48,14 +48,13 @@ class DataLoader:
 
     dataset     a `Dataset` or `IterableDataset`, or anything with `__len__` and `__getitem__`; if it has `get_batch`
                 and all transforms offer `batch`, whole batches are read and transformed at once
-    batch_size  samples in a batch, for each of `world` ranks; left out when `sampler` is a BatchSampler
+    batch_size  samples in a batch (of all ranks together, see `share`); left out when `sampler` is a BatchSampler
     shuffle     a new order each epoch; or give a `sampler` of your own
     transforms  one transform or a list; MixUp and CutMix last
     workers     threads that build batches (0: the caller builds them); OpenCV and NumPy release the GIL
     prefetch    batches that each worker may be ahead
     on_error    "error": a sample that cannot be read raises DataError with path and index;
                 "skip": it is left out of its batch, counted in `skipped` and kept in `faults` (not for streams)
-    rank, world this process's part: of each `batch_size * world` samples of the global order, every world-th
     cache       MiB of samples that stay decoded in memory, the first that are read; None: 512 where transforms join
                 several samples (Mosaic), which read each several times an epoch, otherwise 0
 
@@ -67,12 +66,11 @@ class DataLoader:
                  sampler: Sampler | BatchSampler | None = None,
                  transforms: Transform | Sequence[Transform] | None = None, seed: int = 0, workers: int = 0,
                  prefetch: int = 2, drop_last: bool = False, on_error: Literal["error", "skip"] = "error",
-                 collate: Callable[[Sequence[Sample]], Batch] | None = None, rank: int = 0, world: int = 1,
-                 cache: int | None = None) -> None:
+                 collate: Callable[[Sequence[Sample]], Batch] | None = None, cache: int | None = None) -> None:
         self.dataset = dataset = as_dataset(dataset)
         self.seed, self.shuffle, self.drop_last = seed, shuffle, drop_last
         self.batch_size, self.workers, self.prefetch, self.on_error = batch_size, workers, prefetch, on_error
-        self.rank, self.world = rank, world
+        self.rank, self.world = 0, 1
         self.pipeline, self.cache = Pipeline(transforms), cache
         self._check(sampler)
         self.sampler = sampler if sampler is not None or isinstance(dataset, IterableDataset) else (
@@ -93,13 +91,11 @@ class DataLoader:
         stream = isinstance(self.dataset, IterableDataset)
         problems = [text for wrong, text in [
             (grouped and self.batch_size is not None, "batch_size is set by the BatchSampler; leave it out"),
-            (grouped and self.world > 1, "a BatchSampler has no ranks; let it give each rank its own batches"),
             (not grouped and self.batch_size is None, "batch_size is missing"),
             (self.batch_size is not None and self.batch_size < 1, f"batch_size={self.batch_size} must be at least 1"),
             (self.workers < 0, f"workers={self.workers} must be 0 or more"),
             (self.prefetch < 1, f"prefetch={self.prefetch} must be at least 1"),
             (self.on_error not in ("error", "skip"), f"on_error={self.on_error!r} must be 'error' or 'skip'"),
-            (not 0 <= self.rank < self.world, f"rank={self.rank} must lie in 0..{self.world - 1} (world={self.world})"),
             (self.shuffle and sampler is not None, "shuffle and sampler both decide the order; give one of them"),
             (stream and (self.shuffle or sampler is not None), "a stream (IterableDataset) has its own order; "
                                                                "leave out shuffle and sampler"),
@@ -118,7 +114,7 @@ class DataLoader:
             return len(self.sampler)
         if self.sampler is None:
             raise TypeError("a DataLoader over an IterableDataset has no len(); iterate it instead")
-        size = self._global_size
+        size = self.batch_size or 1
         return len(self.sampler) // size if self.drop_last else -(-len(self.sampler) // size)
 
     def __iter__(self) -> Iterator[Any]:
@@ -147,6 +143,13 @@ class DataLoader:
         if epoch != self.epoch:
             self.epoch, self.position, self._resume = epoch, 0, 0
 
+    def share(self, rank: int, world: int) -> None:
+        """From now on give a part of each batch alone: every world-th of its samples, from number `rank` on. A rank
+        that a small batch has no sample for does without it."""
+        if not 0 <= rank < world:
+            raise UsageError(f"DataLoader: rank={rank} must lie in 0..{world - 1} (world={world})")
+        self.rank, self.world = rank, world
+
     def state_dict(self) -> dict[str, int]:
         """The position, as plain numbers: the batch that was yielded last counts as done."""
         return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "samples": self._length()}
@@ -160,11 +163,8 @@ class DataLoader:
         self.epoch = int(state["epoch"])
         self.position = self._resume = int(state["position"])
 
-    @property
-    def _global_size(self) -> int:
-        return (self.batch_size or 1) * self.world
-
     def _length(self) -> int:
+        """Samples of the data set; -1 of a stream."""
         return -1 if isinstance(self.dataset, IterableDataset) else len(self.dataset)
 
     def _jobs(self, start: int) -> Iterator[_Job]:
@@ -178,7 +178,7 @@ class DataLoader:
     def _plan(self, start: int) -> Iterator[tuple[int, np.ndarray]]:
         """(global position, global batch) from `start` on."""
         if isinstance(self.sampler, Sampler):
-            order, size = np.asarray(self.sampler.order(self.epoch), np.int64), self._global_size
+            order, size = np.asarray(self.sampler.order(self.epoch), np.int64), self.batch_size or 1
             for begin in range(start, len(order), size):
                 if begin + size <= len(order) or not self.drop_last:
                     yield begin, order[begin:begin + size]
@@ -195,8 +195,9 @@ class DataLoader:
 
     def _stream_jobs(self, stream: IterableDataset, start: int) -> Iterator[_Job]:
         samples = islice(iter(stream), start, None)
-        while piece := list(islice(samples, self._global_size)):
-            if len(piece) < self._global_size and self.drop_last:
+        size = self.batch_size or 1
+        while piece := list(islice(samples, size)):
+            if len(piece) < size and self.drop_last:
                 return
             end = start + len(piece)
             indices = np.arange(start, end)[self.rank::self.world]

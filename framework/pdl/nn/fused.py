@@ -58,7 +58,7 @@ def conv_norm(
     if live:
         y, mean, var = made
         if norm.training:
-            norm.track(mean, var, y.size // y.shape[-1])
+            mean, var = norm.track(mean, var, y.size // y.shape[-1])
     else:
         y, mean, var = made, norm.running_mean, norm.running_var
     return Raw(y, (mean, var, norm.weight, norm.bias), norm.eps, activation)

@@ -14,6 +14,7 @@ from pdl.errors import ShapeError
 from pdl.hints import Range
 from pdl.nn.module import Buffer, Module, Parameter
 from pdl.ops.base import assign
+from pdl.ops.moments import Across, join_moments, moments
 from pdl.tensor import Tensor
 
 Width = Annotated[int, Range(1)]
@@ -22,9 +23,13 @@ Activation = Literal["relu", "relu6", "hardswish", "silu"]
 
 
 class _BatchNorm(Module):
-    """Batch norm over all axes but the last. Ioffe & Szegedy, arXiv 1502.03167."""
+    """Batch norm over all axes but the last. Ioffe & Szegedy, arXiv 1502.03167.
+
+    In training with `across`, over the samples of all these processes, each of which runs this layer at the same time.
+    """
 
     ranks: ClassVar[tuple[int, ...]] = ()
+    across: Across | None = None
     shown: ClassVar[tuple[str, ...]] = ("num_features", "eps", "momentum", "affine", "track_running_stats")
 
     def __init__(
@@ -66,20 +71,38 @@ class _BatchNorm(Module):
                 activation=activation,
                 residual=residual,
             )
+        if self.training and self.across is not None:
+            x, mean, var = moments(x)
+            mean, var = self.track(mean, var, x.size // x.shape[-1])
+            return ops.batch_norm_eval(
+                x, mean, var, self.weight, self.bias, eps=self.eps, activation=activation, residual=residual
+            )
         y, mean, var = ops.batch_norm(x, self.weight, self.bias, eps=self.eps, activation=activation, residual=residual)
         if self.training:
             self.track(mean, var, x.size // x.shape[-1])
         return y
 
-    def track(self, mean: Tensor, var: Tensor, n: int) -> None:
-        """Move the running statistics by `momentum` (None: the mean over all batches); the variance is unbiased, over n
+    def track(self, mean: Tensor, var: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """The statistics to normalise a batch by in training: mean and var over its n values a channel, which are then
+        joined with those of other processes (`across`).
+
+        Moves the running statistics by `momentum` (None: the mean over all batches); their variance is unbiased, over n
         - 1.
         """
-        if self.running_mean is None or self.running_var is None:
-            return
-        share = self.momentum if self.momentum is not None else self._next_share()
-        assign(self.running_mean, ops.running_average(self.running_mean, mean, share=share))
-        assign(self.running_var, ops.running_average(self.running_var, var, share=share, factor=n / (n - 1)))
+        count = None
+        if self.across is not None:
+            mean, var, count = join_moments(mean, var, n, self.across)
+        if self.running_mean is not None and self.running_var is not None:
+            share = self.momentum if self.momentum is not None else self._next_share()
+            assign(self.running_mean, ops.running_average(self.running_mean, mean, share=share))
+            unbiased, factor = var, 1.0
+            if count is None:
+                factor = n / (n - 1)
+            else:
+                total = ops.astype(count, var.dtype)
+                unbiased = var.detach() * (total / (total - 1))
+            assign(self.running_var, ops.running_average(self.running_var, unbiased, share=share, factor=factor))
+        return mean, var
 
     def _next_share(self) -> float:
         """1 / (number of batches, this one included)."""

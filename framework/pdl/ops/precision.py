@@ -133,7 +133,7 @@ POLICY: dict[Rule | None, str] = {
         DistributionFocalLossGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes
         TakeEnds TakeEndsGrad Rotate CachedAttention LinearNBits
-        Positions
+        Positions Moments MomentsGrad JoinMoments SumAcross
         NormConvGrad PackedConv PackedLinear ExpandDepthwise QuantizeLinear DequantizeLinear
         QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",
 }

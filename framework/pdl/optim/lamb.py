@@ -21,7 +21,7 @@ class LAMB(Optimizer):
     (phi: identity). The ratio needs the whole gradient: sparse ones are refused.
     """
 
-    takes_sparse = False
+    takes_sparse, elementwise = False, False
 
     def __init__(
         self,

@@ -51,6 +51,8 @@ class Muon(Optimizer):
                   {"match": "*.in_proj_weight", "split": 3}
     """
 
+    elementwise = False
+
     def __init__(
         self,
         params: Params,

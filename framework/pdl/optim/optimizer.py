@@ -52,6 +52,7 @@ class Optimizer(ABC):
     """
 
     takes_sparse: ClassVar[bool] = True  # whether `update` is defined for some rows of a parameter
+    elementwise: ClassVar[bool] = True  # whether each number's update hangs on its own gradients alone
 
     def __init__(
         self,

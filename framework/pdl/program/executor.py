@@ -34,6 +34,7 @@ from pdl.tensor import Tensor
 
 Profile: TypeAlias = "Callable[[Node, float, float], None]"
 Calls: TypeAlias = "list[Callable[[], object]]"
+Tap: TypeAlias = "Callable[[Array], None]"
 _CONVOLUTIONS = (Conv, ConvThen, PackedConv)
 
 #: multiply-adds and bytes after which a replay ends (tens of milliseconds), so that Ctrl-C and deadlines are seen
@@ -60,6 +61,8 @@ class Executable:
     held      memory of the inputs that the plan leaves to the caller, which a run does not take; what overwrites one of
               them is an output that lies there
     profile   called as ``profile(node, begin, end)`` (seconds of `time.perf_counter`) for every node, while it is set
+    taps      functions that are called with the array of a value as soon as it is computed, in every run; they may read
+              it, but not keep it: what comes after it may lie in its place
     """
 
     def __init__(
@@ -71,9 +74,10 @@ class Executable:
         frozen: bool = False,
         arena: Array | None = None,
         held: Mapping[Value, Array] | None = None,
+        taps: Mapping[Value, Tap] | None = None,
     ) -> None:
         threads.check_environment()
-        self._held = dict(held or {})
+        self._held, self._taps = dict(held or {}), dict(taps or {})
         self.program = program
         self.plan = plan or plan_memory(program)
         self.profile: Profile | None = None
@@ -139,6 +143,9 @@ class Executable:
             step = self._bind_node(node, arrays)
             if step is not None:
                 self._steps.append(step)
+            for value in node.outputs:
+                if value in self._taps:
+                    self._steps.append(_Step(node, partial(self._taps[value], arrays[value]), None))
         self._python = bool(self.python_nodes)
         self._calls = self._joined(self._steps)
         self._inputs = [arrays[v] for v in self._taken]

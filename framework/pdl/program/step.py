@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from pdl.autograd.anomaly import begins_trace
+from pdl.dtype import Array
 from pdl.errors import GradientError, TraceError
 from pdl.ops.sparse import SparseGrad
-from pdl.program.executor import Executable
-from pdl.program.ir import Program
+from pdl.program.executor import Executable, Tap
+from pdl.program.ir import Program, Value
 from pdl.program.passes import FINAL, FORWARD, run_passes
 from pdl.program.tracing import Recorder, Symbol, as_output, module_names, symbols
 from pdl.program.tree import leaves, rebuild, structure
@@ -22,6 +24,17 @@ from pdl.tensor import Tensor, as_tensor, no_grad
 
 _SPARSE = 2  # arrays of a sparse gradient
 _PATIENCE = 3  # traces that fail before all steps are eager
+
+
+class Receiver(Protocol):
+    """Takes the gradients of compiled steps as each is computed, in place of the parameters' `grad`."""
+
+    def begin(self, result: Any, parameters: list[Tensor]) -> None:
+        """The forward part has given `result`; gradients of these parameters follow."""
+
+    def take(self, parameter: Tensor, gradient: Tensor) -> None:
+        """The gradient of one of them; dense ones come in the order of the backward part, and are windows on memory
+        that is soon overwritten."""
 
 
 class CompiledStep:
@@ -35,6 +48,7 @@ class CompiledStep:
     capacity   programs kept, the latest used; where shapes keep changing, so that programs are not used again, it
                gives up and stays in eager mode
     notify     called with one line where it does, or where code cannot be traced: such steps run in eager mode
+    receiver   gets the gradients of compiled steps while they run
 
     Tensors in the result and gradients are windows on the program's memory: the next call overwrites them.
     """
@@ -47,8 +61,10 @@ class CompiledStep:
         capacity: int = 8,
         notify: Callable[[str], None] | None = None,
         name: str = "step",
+        receiver: Receiver | None = None,
     ) -> None:
         self.function, self.module, self.capacity, self.notify, self.name = function, module, capacity, notify, name
+        self.receiver = receiver
         self.programs: OrderedDict[Any, StepProgram | None] = OrderedDict()
         self.stopped: TraceError | None = None  # why the latest batch could not be traced
         self.hits = self.misses = self.failures = 0
@@ -96,7 +112,7 @@ class CompiledStep:
 
     def made(self, args: Any) -> StepProgram:
         """The program for such arguments, planned."""
-        return StepProgram(self.function, self.module, args, self.name)
+        return StepProgram(self.function, self.module, args, self.name, receiver=self.receiver)
 
     def _untraced(self, error: TraceError) -> None:
         """Say once for each place why it is eager; after a few failures stop trying."""
@@ -136,7 +152,14 @@ class StepProgram:
 
     @begins_trace
     def __init__(
-        self, function: Callable[..., Any], module: Any, args: Any, name: str, *, gradients: bool = True
+        self,
+        function: Callable[..., Any],
+        module: Any,
+        args: Any,
+        name: str,
+        *,
+        gradients: bool = True,
+        receiver: Receiver | None = None,
     ) -> None:
         recorder = Recorder(name, module_names(module))
         self.learned: list[tuple[Tensor, int]] = []
@@ -152,19 +175,57 @@ class StepProgram:
                 run_passes(verify(program), FORWARD)
         self.frozen = [p for p in module.parameters() if gradients and not p.requires_grad]
         self.program = run_passes(program, FINAL)
-        self.executable = Executable(self.program)
+        self.receiver, self.results, self._begun = receiver, len(found), False
+        self.executable = Executable(self.program, taps=self._tapped() if receiver is not None else None)
 
     def __call__(self, *args: Any) -> Any:
-        """The result of the step, with gradients stored in the parameters."""
+        """The result of the step, with gradients stored in the parameters, or received."""
+        self._begun = False
         outs = self.executable(*[as_tensor(x)._data for x in leaves(args)])
-        values = iter(outs)
-        result = rebuild(self.result, lambda _: Tensor._wrap(next(values)))  # type: ignore[arg-type]
         for parameter in self.frozen:
             parameter.grad = None
+        values = iter(outs[self.results :])
         for parameter, form in self.learned:
             parts = [Tensor._wrap(next(values)) for _ in range(form)]  # type: ignore[arg-type]
-            parameter.grad = SparseGrad(parameter.shape, *parts) if form == _SPARSE else parts[0] if parts else None
-        return result
+            gradient = SparseGrad(parameter.shape, *parts) if form == _SPARSE else parts[0] if parts else None
+            if self.receiver is None:
+                parameter.grad = gradient
+            elif gradient is not None:
+                self._receive(parameter, gradient)
+        return self._result()
+
+    def _result(self) -> Any:
+        """What the function returned, with the numbers of this run."""
+        values = iter(self.executable.outputs)
+        return rebuild(self.result, lambda _: Tensor._wrap(next(values)))  # type: ignore[arg-type]
+
+    def _tapped(self) -> dict[Value, Tap]:
+        """Hand the dense gradients over from inside the program: they are outputs of it no more, and what is left in
+        `learned` is received after it."""
+        outputs, self.program.outputs = self.program.outputs, self.program.outputs[: self.results]
+        self.receives = [parameter for parameter, form in self.learned if form]
+        targets: dict[Value, list[Tensor]] = {}
+        left, values = [], iter(outputs[self.results :])
+        for parameter, form in self.learned:
+            parts = [next(values) for _ in range(form)]
+            if form == 1 and parts[0] is not None and parts[0].node is not None:
+                targets.setdefault(parts[0], []).append(parameter)
+            elif parts:
+                left.append((parameter, form))
+                self.program.outputs += parts
+        self.learned = left
+        return {value: partial(self._tap, parameters) for value, parameters in targets.items()}
+
+    def _tap(self, parameters: list[Tensor], array: Array) -> None:
+        for parameter in parameters:
+            self._receive(parameter, Tensor._wrap(array))
+
+    def _receive(self, parameter: Tensor, gradient: Tensor) -> None:
+        assert self.receiver is not None
+        if not self._begun:
+            self._begun = True
+            self.receiver.begin(self._result(), self.receives)
+        self.receiver.take(parameter, gradient)
 
 
 def append_gradients(

@@ -43,11 +43,12 @@ class Checkpoints(Hook):
     given and the last one is less than a second old: then the weights that were best meanwhile are kept in memory, and
     a run that is killed begins again up to a second before. The last epoch always ends with one, and so does the step
     or epoch in which `trainer.interruption` is set. With `keep_last` k > 1 the latest k also stay as
-    step-<number>.safetensors. This hook comes last, so that it sees what the others have become.
+    step-<number>.safetensors. This hook comes last, so that it sees what the others have become. Without a `folder` it
+    writes nothing, and gives what another process of the training writes.
     """
 
     def __init__(
-        self, folder: Path, *, every: int | None = None, seconds: float | None = None, keep_last: int = 1
+        self, folder: Path | None, *, every: int | None = None, seconds: float | None = None, keep_last: int = 1
     ) -> None:
         self.folder, self.every, self.seconds, self.keep_last = folder, every, seconds, keep_last
         self._written = time.monotonic()
@@ -55,19 +56,20 @@ class Checkpoints(Hook):
         self._best: dict[str, Any] | None = None  # better weights that are not on the disk yet
 
     def on_start(self, trainer: Trainer) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for left in filter(is_part, self.folder.iterdir()):
-            left.unlink()
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for left in filter(is_part, self.folder.iterdir()):
+                left.unlink()
         self._written, self._first, self._best = time.monotonic(), True, None
 
     def on_step(self, trainer: Trainer) -> None:
         due = self.every is not None and trainer.state.step % self.every == 0
         overdue = self.seconds is not None and time.monotonic() - self._written >= self.seconds
-        if due or overdue or trainer.interruption is not None:
+        if trainer.agreed(due or overdue or trainer.interruption is not None):
             self.write(trainer)
 
     def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        if not trainer.improved:
+        if not trainer.improved or self.folder is None:
             return
         with trainer.averaged():
             weights = trainer.model.state_dict()
@@ -79,7 +81,7 @@ class Checkpoints(Hook):
                 self._best["model"] = {name: value.data.copy() for name, value in weights.items()}
 
     def on_epoch(self, trainer: Trainer) -> None:
-        if self._due(trainer):
+        if trainer.agreed(self._due(trainer)):
             self.write(trainer)
 
     def _due(self, trainer: Trainer) -> bool:
@@ -88,7 +90,7 @@ class Checkpoints(Hook):
         return rested or self._first or trainer.finished or trainer.interruption is not None
 
     def _save_best(self) -> None:
-        if self._best is not None:
+        if self._best is not None and self.folder is not None:
             save(self.folder / BEST, self._best)
         self._best = None
 
@@ -97,20 +99,21 @@ class Checkpoints(Hook):
         are on the disk before it."""
         check_finite(trainer.model.state_dict(), trainer)
         self._save_best()
-        last = self.folder / LAST
-        save(last, trainer.state_dict())
+        tree = trainer.state_dict()
         self._written, self._first = time.monotonic(), False
-        if self.keep_last > 1:
-            self._keep(last, trainer.state.step)
+        if self.folder is not None:
+            save(self.folder / LAST, tree)
+            if self.keep_last > 1:
+                self._keep(self.folder, trainer.state.step)
 
-    def _keep(self, last: Path, step: int) -> None:
-        name = self.folder / f"step-{step:08d}.safetensors"
+    def _keep(self, folder: Path, step: int) -> None:
+        last, name = folder / LAST, folder / f"step-{step:08d}.safetensors"
         name.unlink(missing_ok=True)
         try:
             os.link(last, name)
         except OSError:  # a file system without hard links
             write_atomic(name, last.read_bytes())
-        for old in sorted(self.folder.glob("step-*.safetensors"))[: -self.keep_last]:
+        for old in sorted(folder.glob("step-*.safetensors"))[: -self.keep_last]:
             old.unlink()
 
 

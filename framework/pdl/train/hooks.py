@@ -29,7 +29,7 @@ class Hook:
     def sync_gradients(self, trainer: Trainer) -> None:
         """The one point between gradients and update: all gradients of the step are computed, nothing is clipped yet.
 
-        This is where gradients of several processes are summed.
+        Those of several processes have been summed.
         """
 
     def on_step(self, trainer: Trainer) -> None:

@@ -22,7 +22,7 @@ from pdl.nn import Module
 from pdl.ops import autocast
 from pdl.ops.sparse import SparseGrad
 from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_value_, clip_scale
-from pdl.program import CompiledStep
+from pdl.program import CompiledStep, Receiver
 from pdl.tensor import Tensor, no_grad
 from pdl.train.freeze import Frozen, log_lines, lowest_rate
 from pdl.train.hooks import Hook
@@ -121,8 +121,12 @@ class Trainer:
         self.compiled = self._compiled() if self.settings.compile and not self.settings.nan_check else None
         self._clock = time.monotonic()
 
+    receiver: Receiver | None = None  # of the gradients of compiled steps
+    weighted = False  # whether the gradient of `loss` is times its weight already
+
     def _compiled(self) -> CompiledStep:
-        return CompiledStep(self.loss, self.model, notify=lambda line: self.emit("on_message", line))
+        receiver = self.receiver if self.settings.accumulate == 1 else None
+        return CompiledStep(self.loss, self.model, notify=lambda line: self.emit("on_message", line), receiver=receiver)
 
     # -- the loop
     # --------------------------------------------------------------------------------------------------------
@@ -148,7 +152,7 @@ class Trainer:
     def train_epoch(self) -> None:
         """One pass over the training data, or the rest of one."""
         self.frozen.train()
-        for batches in grouped(self.training_batches(), self.settings.accumulate):
+        for batches in self.step_batches():
             self.gradients(batches)
             self.emit("sync_gradients")
             self.update()
@@ -161,6 +165,15 @@ class Trainer:
 
     def gradients(self, batches: list[Any]) -> None:
         """The gradient of the mean loss over all samples of these batches, into the parameters' `grad`."""
+        loss, parts = self.accumulated(batches)
+        self.finite(loss.total / (loss.weight or 1.0), "loss")
+        if len(batches) > 1:
+            self.scale_gradients(1.0 / loss.weight)
+        self.count(loss, parts)
+
+    def accumulated(self, batches: list[Any]) -> tuple[Mean, dict[str, float]]:
+        """The loss over all samples of these batches, and the means of its parts. Of one batch `grad` is the gradient
+        of its mean, of several the sum of gradients times weights."""
         self.optimizer.zero_grad()
         loss = Mean()
         parts: dict[str, Mean] = {}
@@ -170,10 +183,11 @@ class Trainer:
             loss.update(float(one.value.item()), float(one.weight))
             for name, part in one.parts.items():
                 parts.setdefault(name, Mean()).update(float(part), float(one.weight))
-        if len(batches) > 1:
-            self.scale_gradients(1.0 / loss.weight)
-        means = {name: part.compute() for name, part in parts.items()}
-        self.last = StepLog(loss.compute(), loss.weight, self.lr, lowest_rate(self.optimizer), None, means)
+        return loss, {name: part.compute() for name, part in parts.items()}
+
+    def count(self, loss: Mean, parts: dict[str, float]) -> None:
+        """Write down the loss of a step."""
+        self.last = StepLog(loss.compute(), loss.weight, self.lr, lowest_rate(self.optimizer), None, parts)
         self.state.loss += loss.total
         self.state.weight += loss.weight
         self.state.samples += loss.weight
@@ -192,33 +206,47 @@ class Trainer:
         if program is None:
             one = self.loss(batch)
             self.emit("on_loss")
-            self.finite(float(one.value.item()), "loss")
-            (one.value if alone else one.value * float(one.weight)).backward()
+            (one.value if alone or self.weighted else one.value * float(one.weight)).backward()
             return one
         before = [] if alone else [(p, p.grad) for p in self.model.parameters()]
         one = program(batch)
-        self.finite(float(one.value.item()), "loss")
         for p, sum_so_far in before:
             if p.grad is None:  # this batch does not reach it
                 p.grad = sum_so_far
             else:
-                weighted = _owned(p.grad, float(one.weight))
+                weighted = _owned(p.grad, 1.0 if self.weighted else float(one.weight))
                 p.grad = weighted if sum_so_far is None else sum_so_far + weighted
         return one
 
     def update(self) -> None:
         """Clip, step the optimiser and the schedule, move the averaged weights."""
         if self.settings.clip_value is not None:
-            clip_grad_value_(self.model.parameters(), self.settings.clip_value)
+            clip_grad_value_(self.updated(), self.settings.clip_value)
         scale = 1.0
         if self.settings.clip_norm is not None:
-            norm, scale = clip_scale(self.model.parameters(), self.settings.clip_norm)
+            norm, scale = self.clip_scale(self.settings.clip_norm)
             self.last.grad_norm = self.finite(norm, "norm of the gradient")
-        self.optimizer.step(scale=scale)
+        self.apply(scale)
         if self.scheduler is not None:
             self.scheduler.step()
         if self.ema is not None:
             self.ema.update()
+
+    def updated(self) -> Iterable[Tensor]:
+        """What the optimiser changes."""
+        return self.model.parameters()
+
+    def clip_scale(self, most: float) -> tuple[float, float]:
+        """The norm of the gradient, and the factor that bounds it."""
+        return clip_scale(self.model.parameters(), most)
+
+    def apply(self, scale: float) -> None:
+        """Change the weights by the gradients times `scale`."""
+        self.optimizer.step(scale=scale)
+
+    def agreed(self, flag: bool) -> bool:
+        """A decision that hangs on the clock; where others must take it, too, whether one of them has."""
+        return flag
 
     def finish_epoch(self) -> None:
         """Evaluate when it is due, and notify the hooks."""
@@ -277,6 +305,10 @@ class Trainer:
         seen = 0 if hasattr(loader, "load_state_dict") else done
         return islice(loader, seen, None if self.limit is None else max(seen, seen + self.limit - done))
 
+    def step_batches(self) -> Iterator[list[Any]]:
+        """The batches of each step that is still to come."""
+        return grouped(self.training_batches(), self.settings.accumulate)
+
     def lengths(self) -> dict[str, Any]:
         """Optimiser steps of the whole training (None where only the data knows) and of an epoch."""
         each = steps_per_epoch(self.loaders["train"], self.settings.accumulate, self.limit)
@@ -323,10 +355,15 @@ class Trainer:
         remedy = f"lower the learning rate (optim.lr={self.lr / 10:.1g}), bound the step (train.clip_norm=1), or"
         return NumericalError(f"training diverged: {what} ({place}); {remedy} find the op with train.nan_check=true")
 
+    @property
+    def leaving(self) -> BaseException | None:
+        """What ends this training after the step under way."""
+        return self.interruption
+
     def emit_or_leave(self, event: str) -> None:
         """Call every hook, then raise the `interruption`; one that is set meanwhile has not been seen by all hooks, so
         its checkpoint may not be written: it waits for the next time."""
-        interruption = self.interruption
+        interruption = self.leaving
         self.emit(event)
         if interruption is not None:
             raise interruption

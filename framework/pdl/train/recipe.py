@@ -21,7 +21,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.optim import Optimizer, Schedule
 from pdl.suites import locate
-from pdl.train.settings import TrainSettings
+from pdl.train.settings import Distributed, TrainSettings
 from pdl.train.task import SPLITS, Task
 from pdl.train.tracking import Tracker
 
@@ -83,6 +83,7 @@ class Schema:
     optim: Annotated[Optimizer, Supplied("params")]
     schedule: Schedule | None = None
     train: Annotated[TrainSettings, SECTION] = field(default_factory=TrainSettings)
+    distributed: Annotated[Distributed, SECTION] = field(default_factory=Distributed)
     hooks: list[Tracker] = field(default_factory=list)
 
 
@@ -214,6 +215,7 @@ class Recipe:
         self.schedule = None if schedule is None else Part(schedule)
         self.data = Data(self.config["data"])
         self.settings = TrainSettings(**plain(self.config.get("train") or {}))
+        self.distributed = Distributed(**plain(self.config.get("distributed") or {}))
 
     @cached_property
     def name(self) -> str:

@@ -68,3 +68,28 @@ class TrainSettings:
     export: bool = True
     compile: bool = True
     nan_check: bool = False
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """How several processes train one model (`pdl train --workers N`): each takes its share of every batch.
+
+    data              processes that share a batch
+    wire              numbers in which gradients travel; bf16 halves the bytes, sums are float32
+    bucket_megabytes  gradients that travel together
+    overlap           whether they travel while the backward part goes on; by default between machines only, as within
+                      one the cores that compute also move the bytes
+    sync_batch_norm   whether batch norms in training take mean and variance over the samples of all processes, and not
+                      of their own; costs two small exchanges a norm
+    zero              1: each process keeps the optimiser's state of its share of the weights alone, and updates that
+                      (ZeRO, arXiv 1910.02054); of Adam's 16 bytes a weight 8 are divided
+    timeout           seconds that a process may be behind the others
+    """
+
+    data: Annotated[int, Range(1)] = 1
+    wire: Literal["fp32", "bf16"] = "fp32"
+    bucket_megabytes: Annotated[float, Range(above=0)] = 4.0
+    overlap: bool | None = None
+    zero: Literal[0, 1] = 0
+    sync_batch_norm: bool = True
+    timeout: Annotated[float, Range(above=0)] = 600.0

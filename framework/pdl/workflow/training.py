@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pdl import checkpoint, random
 from pdl.checkpoint import LAST
 from pdl.config import Config, diff
-from pdl.errors import CheckError, NumericalError, PdlError, UsageError
+from pdl.distributed.group import Group, world
+from pdl.errors import CheckError, NumericalError, PdlError, UsageError, listed
 from pdl.files import write_atomic
 from pdl.hub.pretrained import collected, deferred
 from pdl.train.assembly import Parts, assemble
@@ -24,6 +29,7 @@ from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.log import MetricsLog, Progress, append_log, short
 from pdl.train.loop import Evaluation, Trainer
 from pdl.train.loop import evaluate as evaluate_split
+from pdl.train.parallel import ParallelTrainer
 from pdl.train.profiler import Profiler
 from pdl.train.recipe import Recipe
 from pdl.train.settings import TrainSettings
@@ -43,7 +49,7 @@ from pdl.workflow.selection import selection
 FREE = (
     "train.checkpoint_every", "train.checkpoint_seconds", "train.keep_last", "train.log_every", "train.tensorboard",
     "train.report", "train.export", "train.nan_check", "train.test_weights", "data.workers", "data.prefetch",
-    "data.cache", "data.test", "hooks",
+    "data.cache", "data.test", "hooks", "distributed",
 )  # fmt: skip
 TEST = ("data.test", "train.test_weights")
 FAST_BATCHES = 2
@@ -74,6 +80,9 @@ def train(
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
     settings, mode = _settings(recipe, fast_dev_run, overfit), {"fast_dev_run": fast_dev_run, "overfit": overfit}
+    group = job(recipe)
+    if group is not None and group.rank:
+        return _follow(group, recipe, settings, resume, fast_dev_run, overfit, hooks)
     trackers = recipe.trackers()
     with _folder(recipe, run, resume) as folder, _explained(folder, mode), _tracked(trackers):
         each = settings.log_every if verbose else None
@@ -84,15 +93,17 @@ def train(
             going_on = resume and folder.resumable
             with deferred() if going_on else nullcontext(), collected() as reports:
                 parts = assemble(task, recipe, seed=settings.seed, overfit=overfit, look=True)
-            trainer = _trainer(
-                recipe, task, parts, settings, limit=FAST_BATCHES if fast_dev_run else None, plain_lr=overfit > 0
-            )
+            limit = FAST_BATCHES if fast_dev_run else None
+            trainer = _trainer(recipe, task, parts, settings, limit=limit, plain_lr=overfit > 0, group=group)
             absent = [*left_out(parts.datasets), *absent_classes(parts.datasets, task.unlearned)]
             adapted = [line for report in reports for line in report.lines()]
             trainer.notes = [*opening(recipe, parts, trainer, verbose=verbose), *adapted]
             trainer.notes += [f"warning: {each}" for each in absent]
             trainer.hooks = [*hooks, *trackers, *_hooks(folder, settings, overfit, printed, _classes(task))]
             folder.begin(recipe, task, mode, [report.to_dict() for report in reports])
+            if group is not None:
+                trainer.notes.append(f"{group.size} processes on {listed(sorted(set(group.hosts)))} share each batch")
+                _hand_out(group, folder.checkpoints / LAST if going_on else None)
             if going_on:
                 trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
                 trainer.notes.append(position(trainer, tested=folder.result.is_file()))
@@ -105,7 +116,68 @@ def train(
         folder.note("", *(f"{name:<20}{_text(value)}" for name, value in result.rows()))
         for tracker in trackers:
             tracker.finish(result.metrics, "finished")
+        if group is not None:
+            group.rest()
+            group.texts(json.dumps(result.to_dict()))
         return result
+
+
+def job(recipe: Recipe) -> Group | None:
+    """The processes of this job, of which the recipe may say how many they are; None where this one is alone."""
+    group = world()
+    if recipe.distributed.data not in (1, 1 if group is None else group.size):
+        here = "this process is alone" if group is None else f"there are {group.size}"
+        raise UsageError(
+            f"distributed.data={recipe.distributed.data}: {here}; start that many processes "
+            f"(pdl train --workers {recipe.distributed.data} ...)"
+        )
+    if group is not None:
+        group.timeout = recipe.distributed.timeout
+    return group
+
+
+def _follow(
+    group: Group,
+    recipe: Recipe,
+    settings: TrainSettings,
+    resume: bool,
+    fast_dev_run: bool,
+    overfit: int,
+    hooks: Sequence[Hook],
+) -> Result:
+    """What `train` is on all ranks but the first: the same steps, and nothing is written."""
+    task: Task = recipe.task.build()
+    with random.fork_seed(settings.seed):
+        parts = assemble(task, recipe, seed=settings.seed, overfit=overfit, look=False)
+        limit = FAST_BATCHES if fast_dev_run else None
+        trainer = _trainer(recipe, task, parts, settings, limit=limit, plain_lr=overfit > 0, group=group)
+        ending: list[Hook] = [EarlyStop(settings.early_stop)] if settings.early_stop is not None else []
+        trainer.hooks = [*hooks, *ending, *([Overfit()] if overfit else [])]
+        if recipe.distributed.zero:
+            trainer.hooks.append(Checkpoints(None, every=settings.checkpoint_every))
+        saved = _hand_out(group, None)
+        if saved is not None:
+            trainer.load_state_dict(saved)
+        trainer.fit()
+    group.rest()
+    return Result(**json.loads(group.texts("")[0]))
+
+
+def _hand_out(group: Group, path: Path | None) -> dict[str, Any] | None:
+    """The checkpoint that rank 0 goes on from, on all others; None where there is none. It goes by way of messages:
+    other machines may not see the folder."""
+    size = np.array([path.stat().st_size if path is not None else 0], np.int64)
+    group.broadcast(size)
+    if not size[0]:
+        return None
+    content = np.fromfile(path, np.uint8) if path is not None else np.empty(int(size[0]), np.uint8)
+    group.broadcast(content)
+    if path is not None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / LAST
+        content.tofile(copy)
+        return checkpoint.load(copy)
 
 
 def _text(value: Any) -> str:
@@ -183,12 +255,20 @@ def _settings(recipe: Recipe, fast_dev_run: bool, overfit: int) -> TrainSettings
 
 
 def _trainer(
-    recipe: Recipe, task: Task, parts: Parts, settings: TrainSettings, *, limit: int | None, plain_lr: bool
+    recipe: Recipe,
+    task: Task,
+    parts: Parts,
+    settings: TrainSettings,
+    *,
+    limit: int | None,
+    plain_lr: bool,
+    group: Group | None = None,
 ) -> Trainer:
     frozen = Frozen(parts.model, settings.freeze)  # before the optimiser, which takes what is left
     optimizer = recipe.optim.build(params=parts.model)
     schedule = None if plain_lr or recipe.schedule is None else recipe.schedule.build()
-    return Trainer(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
+    make = Trainer if group is None else partial(ParallelTrainer, group, recipe.distributed)
+    return make(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
 
 
 def _classes(task: Task) -> list[str]:
@@ -261,9 +341,7 @@ def _explained(folder: Run, mode: dict[str, Any]) -> Iterator[None]:
         raise
 
 
-def _finish(
-    folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status: str, absent: Sequence[str]
-) -> Result:
+def _finish(folder: Run, recipe: Recipe, trainer: Trainer, parts: Parts, status: str, absent: Sequence[str]) -> Result:
     """Load the weights the test is to use, test, measure the baselines, and write result and report. `absent`: what is
     said of classes that a split lacks."""
     which = trainer.settings.test_weights if trainer.state.best is not None else "last"

@@ -184,14 +184,24 @@ def test_resume_inside_a_batch_of_a_batch_sampler() -> None:
 
 @pytest.mark.parametrize(("drop_last", "world"), [(False, 1), (True, 1), (False, 2), (True, 3)])
 def test_lengths_and_ranks(drop_last: bool, world: int) -> None:
-    ranks = [DataLoader(images(), batch_size=5, shuffle=True, drop_last=drop_last, rank=r, world=world)
-             for r in range(world)]
+    ranks = [DataLoader(images(), batch_size=5, shuffle=True, drop_last=drop_last) for _ in range(world)]
+    for rank, loader in enumerate(ranks):
+        loader.share(rank, world)
     parts = [list(loader) for loader in ranks]
-    whole = N // (5 * world) * 5 * world if drop_last else N
+    whole = N // 5 * 5 if drop_last else N
     for loader, batches in zip(ranks, parts, strict=True):
-        assert len(batches) == len(loader) == (whole + 5 * world - 1) // (5 * world)
+        assert len(loader) == (whole + 4) // 5
+        assert [len(b["index"]) for b in batches] == [
+            len(range(loader.rank, min(5, whole - begin), world)) for begin in range(0, whole, 5)
+            if loader.rank < min(5, whole - begin)
+        ]
     seen = np.concatenate([b["index"] for batches in parts for b in batches])
     assert sorted(seen) == sorted(RandomSampler(N).order(0)[:whole])
+
+
+def test_a_rank_beyond_the_world() -> None:
+    with pytest.raises(UsageError, match=r"rank=2 must lie in 0\.\.1"):
+        DataLoader(images(), batch_size=4).share(2, 2)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -340,7 +350,6 @@ def test_opencv_threads_are_restored() -> None:
     ({"batch_size": 4, "workers": -1}, "workers=-1"),
     ({"batch_size": 4, "prefetch": 0}, "prefetch=0"),
     ({"batch_size": 4, "on_error": "ignore"}, "'error' or 'skip'"),
-    ({"batch_size": 4, "rank": 2, "world": 2}, r"rank=2 must lie in 0\.\.1"),
     ({"batch_size": 4, "shuffle": True, "sampler": SequentialSampler(3)}, "give one of them"),
     ({"batch_size": 4, "sampler": BatchSampler(SequentialSampler(3), 2)}, "leave it out"),
     ({"batch_size": 4, "transforms": [T.MixUp(4), T.ToFloat()]}, "ToFloat comes after"),

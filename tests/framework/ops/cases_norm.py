@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import pdl
+from pdl.ops.moments import join_moments, moments
 
-from .case import Case, distinct, f
+from .case import Case, distinct, draws, f
 from .cases_conv import direct
 from .cases_dropout import factors, first_seed
 
@@ -117,6 +118,11 @@ def normalize(x, axis=-1):
     return x / np.sqrt((x * x).sum(axis=axis, keepdims=True))
 
 
+def joined(mean, var, n):
+    return join_moments(mean, var, n, None)
+
+
+G, _ = draws(31)
 X = distinct(2, 3, 4, 3)  # no output of the norm comes near the relu's kink
 
 
@@ -209,4 +215,7 @@ CASES = [
     Case(pdl.normalize, [f(3, 4, low=0.2)], normalize),
     Case(pdl.normalize, [f(3, 4, low=0.2)], normalize, {"axis": 0}),
     Case(pdl.running_average, [f(3), f(3)], running_average, {"share": 0.1, "factor": 1.5}, differentiable=()),
+    Case(moments, [G(2, 3, 4)], lambda x: (x, x.mean(axis=(0, 1)), x.var(axis=(0, 1)))),
+    Case(moments, [G(1, 5)], lambda x: (x, x[0], 0 * x[0])),
+    Case(joined, [G(3), G(3)], lambda mean, var, n: (mean, var, np.array(n)), {"n": 6}),
 ]

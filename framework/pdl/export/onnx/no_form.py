@@ -37,6 +37,7 @@ NO_FORM: dict[str, str] = {
     "FullSVD": _LAPACK,
     "Imag": _COMPLEX,
     "Inv": _LAPACK,
+    "JoinMoments": _UPDATE,
     "LinearNBits": "weights of few bits in panels for pdl's own runtime; export the net in floats instead",
     "Nextafter": "ONNX has no operator on the bits of floats",
     "Noise": _RANDOM,
@@ -65,6 +66,7 @@ NO_FORM: dict[str, str] = {
     "Seed": _RANDOM,
     "SoftCrossEntropy": _LOSS,
     "Solve": _LAPACK,
+    "SumAcross": _UPDATE,
     "Unique": "its outputs are sorted values with counts, whose sizes a program cannot hold",
 }
 

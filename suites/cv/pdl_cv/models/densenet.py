@@ -52,7 +52,7 @@ def normed(maps: Sequence[Maps], norm: nn.BatchNorm2d) -> Raw:
         moments = [_moments(each) for each in maps]
         mean, var = (pdl.concat(list(each)) for each in zip(*moments, strict=True))
         if norm.training:
-            norm.track(mean, var, value.size // value.shape[-1])
+            mean, var = norm.track(mean, var, value.size // value.shape[-1])
     return Raw(value, (mean, var, norm.weight, norm.bias), norm.eps, "relu")
 
 

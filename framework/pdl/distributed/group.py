@@ -1,0 +1,194 @@
+"""`Group`: the processes that train one model, and what they exchange. Numbers travel as their bytes over MPI; no
+pickle is ever read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from pdl.distributed.launcher import NEEDS, job_size
+from pdl.dtype import Array
+from pdl.errors import PackageError, PdlError
+
+_PIECE = 1 << 28  # bytes of one message; MPI counts them in 32 bits
+_ROLL_CALL = 61  # tag
+_ANSWER = 2.0  # seconds for it
+
+
+class RankError(PdlError):
+    """A rank does not answer, or differs from the others."""
+
+    exit_code = 1
+
+
+class Pending:
+    """Messages under way.
+
+    ranks without an answer after `timeout` seconds are a RankError that names them
+    """
+
+    def __init__(self, group: Group, request: Any, kept: Any) -> None:
+        self.group, self.request = group, request
+        self.kept = kept  # memory that MPI reads and writes meanwhile
+
+    def done(self) -> bool:
+        """Whether all of it has arrived; asking is what moves it on."""
+        return bool(self.request.Test())
+
+    def wait(self) -> None:
+        """Return when all of it has arrived."""
+        self.group.wait_for(self.done)
+
+
+class Group:
+    """Processes by their ranks 0 to size - 1, all of which make the same calls in the same order.
+
+    comm       the communicator of mpi4py; it is duplicated, so that messages of others are not taken for ours, and once
+               more for gathers that begin when something has come: their order is the same on all ranks, but not
+               whether they begin before or after another exchange
+    timeout    seconds that a rank may be behind the others before they give up
+    """
+
+    def __init__(self, comm: Any, *, timeout: float = 600.0) -> None:
+        self.comm, self.later, self.timeout = comm.Dup(), comm.Dup(), timeout
+        self.rank, self.size = int(comm.Get_rank()), int(comm.Get_size())
+        self.waited = 0.0  # seconds spent in `wait_for`
+        self.hosts = self.texts(os.uname().nodename)
+
+    @property
+    def one_machine(self) -> bool:
+        """Whether all ranks are on the same machine."""
+        return len(set(self.hosts)) == 1
+
+    def part(self, ranks: Sequence[int]) -> Group:
+        """A group of these ranks alone, each of which makes this call."""
+        members = self.comm.Get_group().Incl(list(ranks))
+        comm = self.comm.Create_group(members)
+        made = Group(comm, timeout=self.timeout)
+        comm.Free()
+        return made
+
+    # -- moving numbers ------------------------------------------------------------------------------------------------
+    def exchange(self, outgoing: Array, incoming: Array) -> Pending:
+        """Row r of `outgoing` [size, ...] goes to rank r; row r of `incoming` comes from it."""
+        request = self.comm.Ialltoall(_bytes(outgoing), _bytes(incoming))
+        return Pending(self, request, (outgoing, incoming))
+
+    def gather(self, mine: Array, whole: Array, *, later: bool = False) -> Pending:
+        """`mine` of every rank, by rank, into `whole` [size, ...] of each. `later`: its turn is among such gathers."""
+        comm = self.later if later else self.comm
+        return Pending(self, comm.Iallgather(_bytes(mine), _bytes(whole)), (mine, whole))
+
+    def rows(self, mine: Array) -> Array:
+        """[size, *mine.shape]: the arrays of all ranks, which have one shape."""
+        whole = np.empty((self.size, *mine.shape), mine.dtype)
+        self.gather(np.ascontiguousarray(mine), whole).wait()
+        return whole
+
+    def ragged(self, mine: Array) -> list[Array]:
+        """The arrays of all ranks, which may differ in their first size."""
+        lengths = self.rows(np.array([len(mine)], np.int64))[:, 0].tolist()
+        whole = np.zeros((self.size, max(lengths), *mine.shape[1:]), mine.dtype)
+        padded = np.zeros(whole.shape[1:], mine.dtype)
+        padded[: len(mine)] = mine
+        self.gather(padded, whole).wait()
+        return [row[:length] for row, length in zip(whole, lengths, strict=True)]
+
+    def broadcast(self, array: Array, root: int = 0) -> None:
+        """Put the numbers of rank `root` into the contiguous `array` of every rank."""
+        flat = array.reshape(-1).view(np.uint8)
+        for begin in range(0, len(flat), _PIECE):
+            piece = flat[begin : begin + _PIECE]
+            Pending(self, self.comm.Ibcast(_bytes(piece), root=root), piece).wait()
+
+    def texts(self, mine: str) -> list[str]:
+        """The texts of all ranks."""
+        return [row.tobytes().decode() for row in self.ragged(np.frombuffer(mine.encode(), np.uint8))]
+
+    def any(self, flag: bool) -> bool:
+        """Whether it holds on any rank."""
+        return bool(self.rows(np.array([flag], np.uint8)).any())
+
+    # -- waiting -------------------------------------------------------------------------------------------------------
+    def wait_for(self, done: Callable[[], bool]) -> None:
+        """Ask until `done`; RankError naming those that are missing where that takes longer than the timeout."""
+        if done():
+            return
+        begin = time.monotonic()
+        asked = 0
+        while not done():
+            asked += 1
+            if asked % 1000 == 0:
+                waited = time.monotonic() - begin
+                if waited > self.timeout:
+                    raise RankError(self._silent())
+                time.sleep(0 if waited < 0.1 else 1e-4)  # another rank may need this core
+        self.waited += time.monotonic() - begin
+
+    def rest(self) -> None:
+        """Wait for all ranks, however long, without using the core."""
+        request = self.comm.Ibarrier()
+        while not request.Test():
+            time.sleep(0.01)
+
+    def _silent(self) -> str:
+        """Who does not answer: every rank that gives up calls all others."""
+        here = np.array([1], np.uint8)
+        others = [r for r in range(self.size) if r != self.rank]
+        heard = {r: np.zeros(1, np.uint8) for r in others}
+        calls = [self.comm.Isend(_bytes(here), dest=r, tag=_ROLL_CALL) for r in others]
+        answers = {r: self.comm.Irecv(_bytes(heard[r]), source=r, tag=_ROLL_CALL) for r in others}
+        end = time.monotonic() + _ANSWER
+        while time.monotonic() < end:
+            missing = [r for r in others if not answers[r].Test()]
+            time.sleep(0.01)
+        del calls
+        named = ", ".join(f"rank {r} on {self.hosts[r]}" for r in missing) or "no rank in particular"
+        return (
+            f"rank {self.rank} has waited {self.timeout:g} s for the others; no answer from {named}: look at its "
+            "log and machine, or allow more time (distributed.timeout)"
+        )
+
+    # -- agreeing ------------------------------------------------------------------------------------------------------
+    def check_same(self, facts: Mapping[str, str]) -> None:
+        """RankError naming each fact in which a rank differs from rank 0."""
+        all_facts = [dict(_pairs(text)) for text in self.texts("\n".join(f"{k}\t{v}" for k, v in facts.items()))]
+        faults = [
+            f"{name}: {value} on rank 0, {other.get(name)} on rank {rank} ({self.hosts[rank]})"
+            for name, value in all_facts[0].items()
+            for rank, other in enumerate(all_facts)
+            if other.get(name) != value
+        ]
+        if faults:
+            raise RankError("\n  ".join(["the processes do not train the same thing:", *faults]))
+
+
+def _pairs(text: str) -> Sequence[tuple[str, str]]:
+    return [(name, value) for name, _, value in (line.partition("\t") for line in text.splitlines())]
+
+
+def _bytes(array: Array) -> Any:
+    from mpi4py import MPI
+
+    return [array.reshape(-1).view(np.uint8), MPI.BYTE]
+
+
+@cache
+def world() -> Group | None:
+    """All processes of the MPI job that this one belongs to; None where it stands alone. PackageError where there is
+    a job and mpi4py is missing."""
+    if job_size() == 1:
+        return None
+    try:
+        import mpi4py
+
+        mpi4py.rc.thread_level = "funneled"  # the loader's threads send nothing
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise PackageError(f"{NEEDS} ({error})") from error
+    return Group(MPI.COMM_WORLD)

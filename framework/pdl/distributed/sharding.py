@@ -1,0 +1,148 @@
+"""`ShardedOptimizer`: each rank keeps the optimiser's state of its share of every parameter, and updates that share
+(ZeRO stage 1: Rajbhandari et al., arXiv 1910.02054)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from pdl.distributed.reduction import Reduction
+from pdl.dtype import Array, bfloat16, real_of
+from pdl.errors import UsageError
+from pdl.kernels.copies import convert
+from pdl.optim import Optimizer
+from pdl.optim.clip import total_norm
+from pdl.tensor import Tensor
+
+
+class ShardedOptimizer:
+    """Lets `optimizer` update only what this rank sums of a reduction's buckets.
+
+        take()       the mean gradients of a step become the `grad` of this rank's pieces
+        spread()     after the update: every rank gets the new weights of the others
+
+    Rows of sparse gradients stay whole on every rank. `state_dict` is that of the whole, as one process would give it.
+    """
+
+    def __init__(self, optimizer: Optimizer, reduction: Reduction) -> None:
+        self.optimizer, self.reduction, self.group = optimizer, reduction, reduction.group
+        self.pieces: dict[int, tuple[Tensor, slice]] = {}  # of parameter i: the piece, and where it lies in it
+        self.shapes: dict[str, tuple[int, ...]] = {}  # of all parameters
+        self.cut: set[str] = set()  # those in pieces
+        self._cut()
+
+    def _cut(self) -> None:
+        """Put pieces in the place of parameters, and of what state there is."""
+        index = {id(p): i for i, p in enumerate(self.reduction.parameters)}
+        for group in self.optimizer.param_groups:
+            names, params = list[str](), list[Tensor]()
+            for name, p in zip(group["names"], group["params"], strict=True):
+                self.shapes[name] = p.shape
+                place = self.reduction.places.get(index.get(id(p), -1))
+                if place is not None:
+                    self.cut.add(name)
+                    lies = place.piece(self.group.rank)
+                    piece = Tensor._wrap(_flat(p)[lies])
+                    self.pieces[index[id(p)]] = piece, lies
+                    state = self.optimizer.state.get(name)
+                    if lies.start == lies.stop:
+                        self.optimizer.state.pop(name, None)
+                        continue
+                    if state is not None:
+                        cut = {k: v.reshape(-1)[lies].copy() for k, v in state.items() if isinstance(v, np.ndarray)}
+                        state.update(cut)
+                    p = piece
+                names.append(name)
+                params.append(p)
+            group["names"], group["params"] = names, params
+
+    def take(self) -> None:
+        """Give every piece its gradient."""
+        for index, (piece, lies) in self.pieces.items():
+            place = self.reduction.places[index]
+            used = self.reduction.used(index) and lies.start < lies.stop
+            values = place.bucket.flat[place.begin + lies.start : place.begin + lies.stop]
+            piece.grad = Tensor._wrap(values) if used else None
+
+    def spread(self) -> None:
+        """The new weights of all pieces, to all ranks."""
+        for bucket in self.reduction.buckets:
+            for index in bucket.members:
+                piece, lies = self.pieces[index]
+                begin = self.reduction.places[index].begin
+                _copy(bucket.flat[begin + lies.start : begin + lies.stop], piece._data)
+            bucket.share()
+        for bucket in self.reduction.buckets:
+            bucket.wait()
+            for index in bucket.members:
+                place, lies = self.reduction.places[index], self.pieces[index][1]
+                flat, new = _flat(self.reduction.parameters[index]), bucket.flat[place.begin : place.end]
+                _copy(flat[: lies.start], new[: lies.start])
+                _copy(flat[lies.stop :], new[lies.stop :])
+
+    def updated(self) -> Iterable[Tensor]:
+        """What this rank updates: its pieces, and the parameters whose gradients are rows."""
+        return chain.from_iterable(group["params"] for group in self.optimizer.param_groups)
+
+    def clip_scale(self, most: float) -> tuple[float, float]:
+        """`pdl.optim.clip_scale` of the whole gradient."""
+        mine = total_norm(piece.grad for piece, _ in self.pieces.values() if piece.grad is not None) ** 2
+        rows = total_norm(p.grad for p in self.reduction.parameters if p.grad is not None) ** 2
+        norm = math.sqrt(float(self.group.rows(np.array([mine])).sum()) + rows)
+        return norm, min(1.0, most / (norm + 1e-6))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the whole optimiser, on every rank; all ranks must ask."""
+        saved = self.optimizer.state_dict()
+        mine = {name: {k: _described(v) for k, v in state.items()} for name, state in saved["state"].items()}
+        told = [json.loads(text) for text in self.group.texts(json.dumps(mine))]
+        whole: dict[str, dict[str, Any]] = {}
+        for name in self.shapes:
+            known = next((t[name] for t in told if name in t), None)
+            for key, value in (known or {}).items():
+                own = saved["state"].get(name, {}).get(key)
+                if not isinstance(value, str):
+                    whole.setdefault(name, {})[key] = value
+                elif name in self.cut:
+                    parts = np.concatenate(self.group.ragged(np.empty(0, value) if own is None else own))
+                    shape = self.shapes[name] if len(parts) == math.prod(self.shapes[name]) else parts.shape
+                    whole.setdefault(name, {})[key] = parts.reshape(shape)
+                else:
+                    whole.setdefault(name, {})[key] = own
+        groups = [json.loads(text) for text in self.group.texts(json.dumps([g["names"] for g in saved["groups"]]))]
+        for number, group in enumerate(saved["groups"]):
+            named = {name for each in groups for name in each[number]}
+            group["names"] = [name for name in self.shapes if name in named]
+        return {"state": whole, "groups": saved["groups"]}
+
+
+def check_elementwise(optimizer: Optimizer) -> None:
+    """UsageError for a method whose update of a number hangs on other numbers of its parameter."""
+    if not optimizer.elementwise or any(group.get("rowwise") for group in optimizer.param_groups):
+        raise UsageError(
+            f"distributed.zero=1: {type(optimizer).__name__} needs all of a parameter to update a part of it; use an "
+            "optimiser that treats each number alone (Adam, AdamW, SGD, RMSprop), or zero=0"
+        )
+
+
+def _flat(p: Tensor) -> Array:
+    """The numbers of a parameter in a row, real ones; a window on its memory."""
+    flat = p._data.reshape(-1)
+    return flat.view(real_of(flat.dtype)) if flat.dtype.kind == "c" else flat
+
+
+def _copy(target: Array, values: Array) -> None:
+    if bfloat16 in (target.dtype, values.dtype) and target.dtype != values.dtype:
+        convert(target, values)
+    else:
+        target[...] = values
+
+
+def _described(value: Any) -> Any:
+    """A plain number as it is, an array by its dtype."""
+    return value.dtype.name if isinstance(value, np.ndarray) else value
