@@ -9,6 +9,7 @@ from textwrap import fill
 # name -> one line. The module pdl.cli.<name> holds EXAMPLE and `command` (a function) or `app` (a typer group).
 COMMANDS = {
     "train": "Train a recipe; writes a run folder.",
+    "launch": "Train a recipe on several machines: by ssh, Slurm or Kubernetes.",
     "eval": "Measure a trained run, or its bundle, on a split.",
     "predict": "Use a trained run or a bundle on files, folders or standard input.",
     "chat": "Talk with a model that writes text, or finds the best of other texts.",

@@ -1,0 +1,13 @@
+"""The same training on several machines: over ssh from here, or as files for Slurm and for Kubernetes.
+
+on_hosts("cv/digits_lenet", ["node1:2", "node2:2"])              # the command line of mpirun
+to_slurm(recipe, "job", Layout(4, 2, threads=4), time="2:00:00")    # files
+to_kubernetes(recipe, "job", Layout(4), image="registry.example/digits:1")
+"""
+
+from pdl.workflow.launching.common import Layout, layout
+from pdl.workflow.launching.hosts import on_hosts
+from pdl.workflow.launching.kubernetes import to_kubernetes
+from pdl.workflow.launching.slurm import to_slurm
+
+__all__ = ["Layout", "layout", "on_hosts", "to_kubernetes", "to_slurm"]
