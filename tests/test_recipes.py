@@ -227,6 +227,7 @@ GIVEN = {
     "speech/coffee_orders",
     "speech/fsdd",
     "speech/fsdd_speakers",
+    "speech/fsdd_unheard",
     "speech/keywords6",
 }
 #: lists and files of the reader's own: images, texts, lines, pages, fonts

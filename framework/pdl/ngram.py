@@ -99,6 +99,11 @@ class NGrams(BackOff):
         """Whether its tokens are characters, a space as `SPACE`, and not words."""
         return all(len(token) == 1 for token in self.tokens.names[2:])
 
+    @property
+    def closed(self) -> bool:
+        """Whether its tokens are all that there are: log10 p of <unk> is `NEVER`."""
+        return float(self.log_p[1]) == NEVER
+
     @classmethod
     def of_constants(cls, name: str, tokens: Vocabulary, constants: Mapping[str, Array]) -> NGrams:
         """Out of constants NAME.first, NAME.symbol, ... of a bundle; DataError where they are damaged."""
@@ -180,18 +185,27 @@ def _suffixes(first: Array, symbol: Array, ends: Sequence[int], size: int) -> Ar
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------
-def train(texts: Iterable[Sequence[str]], order: int = 3) -> NGrams:
+def train(texts: Iterable[Sequence[str]], order: int = 3, words: Iterable[str] | None = None) -> NGrams:
     """A model of texts of tokens, by Kneser and Ney's smoothing with three discounts at each order (`kneser_ney`).
 
-    DataError where no token is in the texts, or one that a model has for itself.
+    words   the tokens that there are; the model is `NGrams.closed`. Without texts all of them are equally probable at
+            any place, and so is the end
+
+    DataError where there is no token, or one that a model has for itself, or that is none of the words.
     """
     if not 1 <= order <= MOST_ORDER:
         raise UsageError(f"order={order}: n-grams of 1 to {MOST_ORDER} tokens are learned")
     numbers: dict[str, int] = {UNKNOWN: 0, BEGIN: 1, END: 2}
-    ids, places = array("i"), array("i")
+    ids, places, known = array("i"), array("i"), None if words is None else set(words)
+    if known is not None:
+        if own := known & numbers.keys():
+            raise DataError(f"{own.pop()} is no word; a model has it for itself")
+        numbers |= {word: i for i, word in enumerate(sorted(known), 3)}
     for line, tokens in enumerate(texts, 1):
         if own := {BEGIN, END}.intersection(tokens):
             raise DataError(f"text {line}: {own.pop()} is no token of texts; it stands for their begin or end")
+        if known is not None and (other := next((token for token in tokens if token not in known), None)) is not None:
+            raise DataError(f"text {line}: {other!r:.60} is none of the words; leave the text out, or add the word")
         ids.append(1)
         ids.extend(numbers.setdefault(token, len(numbers)) for token in tokens)
         ids.append(2)
@@ -199,12 +213,14 @@ def train(texts: Iterable[Sequence[str]], order: int = 3) -> NGrams:
         if len(ids) > MOST_TOKENS:
             raise DataError(f"text {line}: more than {MOST_TOKENS:,} tokens; learn from a part of the texts")
     if len(numbers) == 3:
-        raise DataError("there is no token in the texts")
-    arrays = kneser_ney(np.array(ids), np.array(places), len(numbers), order, marks=True)
+        raise DataError("there is no token in the texts" if known is None else "there is no word")
+    arrays = kneser_ney(np.array(ids), np.array(places), len(numbers), order, marks=True, closed=known is not None)
     return NGrams(Vocabulary(list(numbers)[1:]), *arrays)
 
 
-def kneser_ney(ids: Array, places: Array, tokens: int, order: int, *, marks: bool) -> tuple[Array, Array, Array, Array]:
+def kneser_ney(
+    ids: Array, places: Array, tokens: int, order: int, *, marks: bool, closed: bool = False
+) -> tuple[Array, Array, Array, Array]:
     """first, symbol, log_p and backoff of `BackOff`, by interpolated, modified Kneser-Ney smoothing (Chen & Goodman,
     "An empirical study of smoothing techniques for language modeling", 1999, section 4.1.6):
 
@@ -217,11 +233,12 @@ def kneser_ney(ids: Array, places: Array, tokens: int, order: int, *, marks: boo
     ids     int [M]: the texts, one behind the other
     places  int [M]: of tokens in their text, from 0 on
     marks   <s> (1) begins and </s> (2) ends every text; p(<s>) is 0
+    closed  token 0 is none of a text; its p is 0
     """
     ids, places = np.asarray(ids, np.int64), np.asarray(places)
     levels = list[_Level]()
     ending = ids  # of the n-gram that ends at each place, by its number among those of its length
-    for size in range(1, min(order, int(places.max()) + 1) + 1):
+    for size in range(1, min(order, int(places.max(initial=0)) + 1) + 1):
         at = np.flatnonzero(places >= size - 1)
         key = ids[at] if size == 1 else ending[at - 1] * tokens + ids[at]
         found, first, inverse, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
@@ -243,7 +260,7 @@ def kneser_ney(ids: Array, places: Array, tokens: int, order: int, *, marks: boo
         levels.append(_Level(found // tokens, found % tokens, counts, begins & marks, ending[first]))
         ending = np.full(len(ids), -1, np.int64)
         ending[at] = inverse
-    p: Array = np.full(1, 1 / (tokens - marks))
+    p: Array = np.full(1, 1 / (tokens - marks - closed))
     log_p, backoff, parents, base = [np.zeros(1)], list[Array](), list[Array](), 0
     for size, level in enumerate(levels, 1):
         counts = level.counts
@@ -263,6 +280,7 @@ def kneser_ney(ids: Array, places: Array, tokens: int, order: int, *, marks: boo
         parents.append(level.parent + base)
         base += len(total)
     log_p[1][1] = NEVER if marks else log_p[1][1]
+    log_p[1][0] = NEVER if closed else log_p[1][0]
     backoff.append(np.zeros(len(p)))
     backoff[0] = np.zeros(1)  # p_0 is in p_1: all tokens are there
     symbol = np.concatenate([np.zeros(1, np.int64), *(level.symbol for level in levels)])

@@ -46,6 +46,30 @@ def test_kneser_ney_by_hand() -> None:
     assert perplexity == pytest.approx(math.exp(-np.mean(logs)))
 
 
+def test_a_model_of_words_alone(tmp_path: Path) -> None:
+    """Of words without texts all are alike, and so is the end; with texts there is nothing left for other words."""
+    words = ["b", "a", "c"]
+    model = ngram.train([], 3, words)
+    assert (model.order, model.closed) == (1, True)
+    assert [p(model, w) for w in "abc"] == pytest.approx([0.25] * 3)
+    assert np.exp(model.log_probabilities([])) == pytest.approx([0.25])
+    assert p(model, "x") < 1e-90
+    learned = ngram.train([["a", "b"], ["b", "a", "a"]], 2, words)
+    for before in ([], ["a"], ["c"], ["b", "a"]):
+        ends = float(np.exp(learned.log_probabilities(before)[-1]))
+        assert sum(p(learned, *before, w) for w in words) + ends == pytest.approx(1)
+    learned.write(tmp_path / "x.arpa")
+    assert ngram.read_arpa(tmp_path / "x.arpa").closed
+    assert not ngram.train([["a"]], 1).closed
+    for texts, given, message in (
+        ([["a", "x"]], words, "text 1: 'x' is none of the words"),
+        ([], ["<s>"], "<s> is no word"),
+        ([], [], "there is no word"),
+    ):
+        with pytest.raises(DataError, match=message):
+            ngram.train(texts, 2, given)
+
+
 def test_discounts_of_counts_of_counts() -> None:
     """Equation 26 of Chen & Goodman for n1, n2, n3, n4 = 8, 4, 2, 1: Y = 1/2."""
     counts = np.repeat([1, 2, 3, 4, 9], [8, 4, 2, 1, 3])

@@ -1,8 +1,8 @@
 """Streaming recognition: Conformer S chunk by chunk, with ONNX Runtime on the same program; memory over an hour.
 
     pip install onnx onnxruntime
-    python tools/bench/streaming.py                        # 60 s at 16 kHz in chunks of 640 ms, one thread
-    python tools/bench/streaming.py --length 5 --layers 1 --minutes 0
+    python tools/bench/streaming.py                        # 60 s at 16 kHz in chunks of 240 and of 640 ms, one thread
+    python tools/bench/streaming.py --chunk 6 --length 5 --layers 1 --minutes 0
 
 Both sides run the step that a bundle holds: samples of a chunk and states in, logits and states out, from waveform to
 logits, of random weights. pdl reads pieces by `Stream.push`; ONNX Runtime is given windows that are cut, and its
@@ -12,7 +12,8 @@ ratio is the median of those of turns beside each other. `--clock cpu` counts th
 
 latency   of the first output: the sound that it needs, and what computing it takes
 memory    of the process, resident, at minute 5 and at the end, where a smaller net and greedy decoding read noise with
-          pauses by `Session.stream`
+          pauses by `Session.stream`, in the first of the chunks; of the first minute, whether the letters are those
+          of the whole recording
 """
 
 from __future__ import annotations
@@ -111,14 +112,16 @@ def onnxruntime(args: argparse.Namespace, wave: Any, folder: Path) -> tuple[Call
 MAKERS = {"pdl": ours, "onnxruntime": onnxruntime}
 
 
-def memory(minutes: float) -> None:
-    """Print MB of this process at minute 5 and at the end of a stream of so many, and how often it was real time."""
+def memory(args: argparse.Namespace) -> None:
+    """Print MB of this process at minute 5 and at the end of a stream of `args.minutes`, how often it was real time,
+    and whether the letters of the first one are those of the whole."""
     import pdl
     from pdl import runtime
     from pdl.dims import Dim
     from pdl.export.bundle import write
     from pdl.export.deployment import Deployment
     from pdl.ops.base import Spec
+    from pdl.runtime.streams import run_whole
     from pdl_speech.features import LogMel
     from pdl_speech.models.conformer import Conformer
     from pdl_speech.models.speech_net import Chunks
@@ -126,7 +129,8 @@ def memory(minutes: float) -> None:
 
     pdl.seed(0)
     features = LogMel(pad_mode="constant", n_mels=40)
-    net = Conformer(features=features, dim=32, layers=2, kernel=15, chunk=16, num_classes=28).eval()
+    net = Conformer(features=features, dim=32, layers=2, kernel=15, chunk=args.chunk, left=args.left, num_classes=28)
+    net.eval()
     post = {"logits": [{"step": "softmax"}, {"step": "ctc", "seconds": net.seconds}]}
     rng = np.random.default_rng(0)
     samples = [rng.standard_normal(RATE, np.float32)]
@@ -138,17 +142,22 @@ def memory(minutes: float) -> None:
             f"{folder}/net.pdl",
             Deployment(Alone(net), inputs, ("logits",), pre, post, samples, labels=labels, stream=Chunks(net)),
         )
-        stream = runtime.load(f"{folder}/net.pdl").stream()
+        session = runtime.load(f"{folder}/net.pdl")
     second = 0.1 * rng.standard_normal(RATE, np.float32)
-    begin, events, early = time.perf_counter(), 0, resident()
+    minute = np.concatenate([second * (at % 10 < 8) for at in range(60)])
+    events = run_whole(session.stream(), minute, (RATE,))
+    said = "".join(event["text"] for event in events if event["final"]).replace(" ", "")  # utterances end at 30 s
+    same = "the same letters as" if said == session(minute)["text"].replace(" ", "") else "OTHER LETTERS THAN"
+    stream, minutes = session.stream(), args.minutes
+    begin, count, early = time.perf_counter(), 0, resident()
     for at in range(round(60 * minutes)):
-        events += len(stream.push(second * (at % 10 < 8)))
+        count += len(stream.push(second * (at % 10 < 8)))
         if at == min(300, round(30 * minutes)):
             early = resident()
-    events += len(stream.finish())
+    count += len(stream.finish())
     speed = 60 * minutes / (time.perf_counter() - begin)
     print(f"memory {early:.1f} MB at minute {min(5, minutes / 2):g}, {resident():.1f} MB at minute {minutes:g}; "
-          f"{events} events, {speed:.0f} times real time")  # fmt: skip
+          f"{count} events, {speed:.0f} times real time; {same} the whole, {len(said)} a minute")  # fmt: skip
 
 
 def resident() -> float:
@@ -157,34 +166,13 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def main() -> None:
-    """Race, and print a table; or, as a worker, serve one side."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--length", type=float, default=60.0, help="seconds of the sound")
-    parser.add_argument("--chunk", type=int, default=16, help="steps of 40 ms")
-    parser.add_argument("--left", type=int, default=4, help="chunks before that a step looks at")
-    parser.add_argument("--layers", type=int, default=16)
-    parser.add_argument("--minutes", type=float, default=60.0, help="of the stream whose memory is measured; 0: none")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
-    parser.add_argument("--turns", type=int, default=20)
-    parser.add_argument("--clock", choices=turns.CLOCKS, default="wall")
-    parser.add_argument("--worker", nargs=2, metavar=("SIDE", "FOLDER"), help=argparse.SUPPRESS)
-    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    for name in ("PDL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(args.threads)
-    if args.memory:
-        return memory(args.minutes)
-    noise = np.random.default_rng(0).standard_normal(round(args.length * RATE), np.float32)
-    if args.worker:
-        side, folder = args.worker
-        call, facts = MAKERS[side](args, 0.1 * noise, Path(folder))
-        np.save(Path(folder) / f"{side}.npy", call())
-        return turns.serve(call, facts, args.clock)
-    print(f"{args.length:g} s at {RATE} Hz, chunks of {args.chunk * 40} ms, {args.threads} thread(s), {cpu()}")
+def race(args: argparse.Namespace) -> None:
+    """Print the table of one size of chunks."""
+    sizes = ["--chunk", str(args.chunk), "--left", str(args.left)]
+    print(f"{args.length:g} s at {RATE} Hz, chunks of {args.chunk * 40} ms behind {args.left} before, "
+          f"{args.threads} thread(s), {cpu()}")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        commands = {side: [sys.executable, *sys.argv, "--worker", side, folder] for side in MAKERS}
+        commands = {side: [sys.executable, *sys.argv, *sizes, "--worker", side, folder] for side in MAKERS}
         rows = turns.race(commands, seconds=args.seconds, turns=args.turns)
         print(file=sys.stderr)
         own, found = np.load(Path(folder) / "pdl.npy"), []
@@ -200,8 +188,41 @@ def main() -> None:
     sound, computing = rows["pdl"].get("latency", (0.0, 0.0))
     print(f"latency of the first {rows['pdl'].get('steps')} steps: {1e3 * sound:.0f} ms of sound, "
           f"{1e3 * computing:.1f} ms of computing")  # fmt: skip
+
+
+def main() -> None:
+    """Race, and print tables; or, as a worker, serve one side."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--length", type=float, default=60.0, help="seconds of the sound")
+    parser.add_argument("--chunk", type=int, nargs="+", default=[6, 16], help="steps of 40 ms; a table for each")
+    parser.add_argument("--left", type=int, help="chunks before that a step looks at; by default about 2.5 s")
+    parser.add_argument("--layers", type=int, default=16)
+    parser.add_argument("--minutes", type=float, default=60.0, help="of the stream whose memory is measured; 0: none")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
+    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--clock", choices=turns.CLOCKS, default="wall")
+    parser.add_argument("--worker", nargs=2, metavar=("SIDE", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    for name in ("PDL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(args.threads)
+    sizes = [
+        argparse.Namespace(**{**vars(args), "chunk": each, "left": args.left or max(1, round(64 / each))})
+        for each in args.chunk
+    ]
+    if args.memory:
+        return memory(sizes[0])
+    if args.worker:
+        side, folder = args.worker
+        noise = np.random.default_rng(0).standard_normal(round(args.length * RATE), np.float32)
+        call, facts = MAKERS[side](sizes[0], 0.1 * noise, Path(folder))
+        np.save(Path(folder) / f"{side}.npy", call())
+        return turns.serve(call, facts, args.clock)
+    for each in sizes:
+        race(each)
     if args.minutes:
-        subprocess.run([sys.executable, sys.argv[0], "--memory", "--minutes", str(args.minutes)], check=True)
+        subprocess.run([sys.executable, *sys.argv, "--memory"], check=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,12 +10,22 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json, Recipe, recipe, require_store
-from pdl.errors import UsageError
+from pdl.errors import UsageError, listed
 
-EXAMPLE = "Example:  pdl export runs/digits        pdl export --check -c cv/digits_lenet"
+EXAMPLE = (
+    "Example:  pdl export runs/digits        pdl export --check -c cv/digits_lenet"
+    "        pdl export runs/talks --lm words.arpa --beam 100 -o talks.pdl"
+)
+SETTINGS = {"ignore_unknown_options": True}
+"""Options that typer does not know are those of the model."""
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN", help="The run folder; with --check, settings of the recipe.", show_default=False),
+    typer.Argument(
+        metavar="RUN",
+        help="The run folder, and options of its answers (pdl predict RUN --help) that the bundle is to keep; with "
+        "--check, settings of the recipe.",
+        show_default=False,
+    ),
 ]
 TARGETS = ("bundle", "onnx")
 
@@ -43,8 +54,10 @@ def command(
 ) -> None:
     """Write a trained run to one file: a bundle for pdl's runtime, or ONNX. It is held to the model before it is kept.
 
-    A bundle, or a pretrained model by name, is written as ONNX (--to onnx). Several models that answer together, told
-    by a file or by a name, become one bundle.
+    A bundle keeps options of `pdl predict RUN`, such as a language model (--lm FILE), and answers with them; it can be
+    made of a bundle, too. A bundle, or a pretrained model by name, is written as ONNX (--to onnx); of one that can be
+    streamed, NAME_step.onnx reads a chunk, with its states as inputs and outputs. Several models that answer together,
+    told by a file or by a name, become one bundle.
 
     With --check nothing is trained or written: each op and line of code that stands in the way is named (exit code 1).
     """
@@ -53,30 +66,54 @@ def command(
     require_store(store)
     if out is not None and out.suffix == ".onnx" and to == "bundle" and not check:
         raise UsageError(f"-o {out}: its name is that of an ONNX file; add --to onnx, or name a bundle: {out.stem}.pdl")
-    given = list(words or ())
+    given, values = _parted(words or ())
     if check:
+        if values:
+            raise UsageError(f"{next(iter(values))}: --check has no such option; pdl export --help shows all")
         return _check(config, given, to, opset, json)
     if config is not None:
         raise UsageError("-c belongs to --check; to export a run, name its folder: pdl export RUN")
     if len(given) != 1:
         raise UsageError("which run? write: pdl export RUN")
-    from pdl.workflow.exporting import bundle_to_onnx, export
+    from pdl.workflow.exporting import bundle_to_onnx, export, export_bundle
     from pdl.workflow.locating import located
     from pdl.workflow.systems import export_system, is_system
 
     changed = bool(weights or form or store != "fp32")
     if is_system(given[0]):
-        if to != "bundle" or opset is not None or changed:
-            raise UsageError(f"{given[0]} is several models: --to, --opset, --weights, --store and --form are for one")
+        if to != "bundle" or opset is not None or changed or values:
+            named = listed(["--to", "--opset", "--weights", "--store", "--form", *values])
+            raise UsageError(f"{given[0]} is several models: {named} are for one")
         return _show(export_system(given[0], out, licence=licence), json)
     source = located(given[0])
-    if source.is_file():
+    if source.is_file() and values:
+        if to != "bundle" or opset is not None or changed or licence or out is None:
+            raise UsageError(f"{given[0]} is a bundle: to keep {listed(list(values))} in another, add -o FILE alone")
+        made = export_bundle(source, out, values=values)
+    elif source.is_file():
         _require_onnx(given[0], to, changed or bool(licence))
         made = bundle_to_onnx(source, out, opset=opset)
     else:
         chosen: Any = {"to": to, "weights": weights, "store": store}
-        made = export(source, out, opset=opset, licence=licence, form=form, **chosen)
+        made = export(source, out, opset=opset, licence=licence, form=form, values=values, **chosen)
     _show(made, json)
+
+
+def _parted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Words, and values of options of the model by name: "--beam 100" or "--beam=100"."""
+    given, values, waiting = list[str](), dict[str, list[str]](), iter(words)
+    for word in waiting:
+        name, equals, value = word.partition("=")
+        if not name.startswith("-"):
+            given.append(word)
+            continue
+        if not name.startswith("--"):
+            raise UsageError(f"{name}: no such option; pdl export --help shows all")
+        found = value if equals else next(waiting, "--")
+        if found.startswith("--"):
+            raise UsageError(f"{name} needs a value, as options of a model that a bundle keeps do: pdl predict --help")
+        values.setdefault(name, []).append(found)
+    return given, values
 
 
 def _show(made: Any, json: bool) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pdl.decoder_state import Carried, Framing
-from pdl.dtype import float32, int64
+from pdl.dtype import Array, float32, int64
 from pdl.errors import UsageError
 from pdl.export.symbolic import trace_symbolic
 from pdl.nn.module import Module, evaluating
 from pdl.nn.streaming import Carry, Streaming
 from pdl.ops.base import Spec
 from pdl.program import Program
+from pdl.program.executor import Executable
 from pdl.runtime.streams import Streams
 from pdl.tensor import Tensor, no_grad
 
@@ -28,6 +31,21 @@ class TracedStream:
     def streams(self, **choosing: Any) -> Streams:
         """What reads chunks."""
         return Streams(self.step, self.kinds, self.framing, **choosing)
+
+    def inputs(self, sequence: Array, most: int | None = None) -> list[list[Array]]:
+        """What the step is given for the chunks of a sequence [T, ...], or for as many: a chunk, how many of its frames
+        are real, and the states that those before have left."""
+        framing = self.framing
+        frames = framing.frames(len(sequence))
+        end = frames if most is None else min(frames, most * framing.chunk)
+        edges = ((framing.before, framing.window), *((0, 0),) * (sequence.ndim - 1))
+        there, run = np.pad(np.asarray(sequence, np.float32), edges), Executable(self.step)
+        states, made = [np.zeros((1, *kind.shape), kind.dtype) for kind in self.kinds], list[list[Array]]()
+        for begin in range(0, end, framing.chunk):
+            chunk = np.ascontiguousarray(there[begin * framing.shift :][: framing.window])[None]
+            made.append([chunk, np.array([min(framing.chunk, frames - begin)]), *states])
+            states = [np.array(y) for y in run(*made[-1])[1:]]
+        return made
 
 
 class _Step(Module):

@@ -4,7 +4,8 @@ parts, and one bundle of all of them."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,26 @@ import numpy as np
 from pdl import packages, suites
 from pdl.config.signature import TARGET
 from pdl.errors import ConfigError, UsageError
+from pdl.export.deployment import Deployment
 from pdl.files import read_bytes, write_atomic
 from pdl.runtime import bundle
 from pdl.runtime.predict import Predictor, pipeline_of
 from pdl.runtime.required import declaration
 from pdl.runtime.session import of_bundle
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A system that a task's net is deployed as: several programs, each a bundle in one.
+
+    predictor  {_target_: what is called with a session for each part, argument: value}
+    parts      argument -> what goes into its bundle
+    values     of options of `pdl predict`, of parts that are to answer with them
+    """
+
+    predictor: Mapping[str, Any]
+    parts: Mapping[str, Deployment]
+    values: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
 
 def caller(predictor: Mapping[str, Any], parts: Mapping[str, str], where: str) -> tuple[Any, dict[str, Any]]:
@@ -56,6 +72,7 @@ def write_system(
     where: str,
     licence: str = "",
     card: str = "",
+    config: str = "",
     metrics: Mapping[str, float | None] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> bundle.Bundle:
@@ -63,6 +80,7 @@ def write_system(
 
     licence   by default those that the parts state, where all of them do
     card      by default one that names the parts
+    config    the recipe of all of it, where there is one
 
     UsageError where a part is a system itself, and where no bundle can name what is called.
     """
@@ -80,6 +98,7 @@ def write_system(
         name=path.stem,
         parts={part: bytes(read_bytes(file)) for part, file in parts.items()},
         card=card or _card(path, name, read, licence),
+        config=config,
         licence=licence,
         metrics=metrics,
         about={**(about or {}), "parts": {part: each.meta["name"] for part, each in read.items()}},

@@ -334,12 +334,34 @@ def pack(
 
 def restate(source: Source, *, licence: str, card: str) -> bytes:
     """A bundle that states this licence and card, and is the same otherwise; equal input gives equal bytes."""
+    return _changed(source, {"card.md": card.encode()}, {"licence": licence})
+
+
+def answering(
+    source: Source,
+    post: Mapping[str, Any],
+    *,
+    vocabularies: Mapping[str, Vocabulary],
+    constants: Mapping[str, Array],
+    about: Mapping[str, Any],
+) -> bytes:
+    """A bundle whose answers are made by the steps `post`, which these vocabularies and constants are for, too; it
+    states no metrics, for its answers are others, and is the same otherwise. Equal input gives equal bytes."""
+    given = read(source)
+    contents = {"pipeline.json": _dumps({**given.pipeline, "post": post})}
+    contents |= {f"vocabularies/{name}.txt": names.text().encode() for name, names in vocabularies.items()}
+    if constants:
+        contents[CONSTANTS] = weights.to_bytes({**given.constants, **constants})
+    return _changed(source, contents, {"metrics": {}, "about": {**given.meta["about"], **about}})
+
+
+def _changed(source: Source, contents: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
+    """A bundle with these members and facts of meta.json in place of its own, or beside them."""
     data, name = _open(source)
     members = {part: bytes(each) for part, each in archive.unpack(data, name, MEMBERS, _more).items()}
-    meta = parse(members.pop("meta.json"), name, "meta.json")
-    members["card.md"] = card.encode()
-    meta["licence"] = licence
-    meta["members"]["card.md"] = {"size": len(members["card.md"]), "sha256": _sha256(members["card.md"])}
+    meta = {**parse(members.pop("meta.json"), name, "meta.json"), **facts}
+    members |= contents
+    meta["members"] |= {part: {"size": len(each), "sha256": _sha256(each)} for part, each in contents.items()}
     return archive.pack({"meta.json": _dumps(meta, indent=1), **members})
 
 

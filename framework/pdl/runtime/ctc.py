@@ -71,16 +71,21 @@ class Lexicon:
         self.word = np.concatenate(token).astype(np.int32)  # number of the word that ends at a node; -1: none does
 
 
-def read_words(path: Path) -> list[str]:
-    """The words of a UTF-8 file, separated by white space, each also with a capital first and in capitals; DataError
-    for a file that cannot be read, or is too long."""
+def word_list(path: Path) -> list[str]:
+    """The words of a UTF-8 file, separated by white space, each once; DataError for a file that cannot be read, or is
+    too long."""
     try:
         words = list(dict.fromkeys(read_bytes(path.expanduser(), MOST_BYTES).decode("utf-8-sig").split()))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as UTF-8 text: {error}; give a file of words") from None
     if not 1 <= len(words) <= MOST_WORDS:
         raise DataError(f"{path}: {len(words):,} words; give 1 to {MOST_WORDS:,}")
-    return list(dict.fromkeys(form for word in words for form in (word, word.capitalize(), word.upper())))
+    return words
+
+
+def read_words(path: Path) -> list[str]:
+    """`word_list`, each also with a capital first and in capitals."""
+    return list(dict.fromkeys(form for word in word_list(path) for form in (word, word.capitalize(), word.upper())))
 
 
 class Found(NamedTuple):
@@ -111,7 +116,8 @@ class Search:
     blank    the class of no character; or in its place
     end      of nets with a step for each character: the class behind the last one
     words    the text is made of these alone
-    model    of words, or of characters (`NGrams.characters`); without one nothing is added to ln p(text)
+    model    of words, or of characters (`NGrams.characters`); without one nothing is added to ln p(text). Of the words
+             of one that is `NGrams.closed` alone the text is made
     unknown  by default `UNKNOWN` for words, which is e^-23, and 0 for characters
     width    prefixes that are kept from step to step
     likely   classes with less are not looked at in a step
@@ -161,7 +167,8 @@ class Search:
             "blank": -1 if blank is None else blank,
             "end": -1 if end is None else end,
             "space": -1 if space is None else space,
-            "logs": logs, "spaces": spaces, "least": likely, "margin": margin, "closed": words is not None,
+            "logs": logs, "spaces": spaces, "least": likely, "margin": margin,
+            "closed": words is not None or (model is not None and model.closed and not model.characters),
             "words": lexicon and ctc_beam.Words(lexicon.first, lexicon.symbol, lexicon.word, classes),
             "model": model and model.kernel,
             "tokens": tokens, "sentence": 2, "alpha": alpha, "beta": beta, "unknown": alpha * unknown,

@@ -29,7 +29,7 @@ from pdl.runtime.sample import Sample
 from pdl.runtime.steps import registry
 from pdl.runtime.steps.base import Resources, Step
 from pdl.runtime.steps.inputs import Feeder, Flag, InputStep, PreStep
-from pdl.runtime.steps.outputs import Follower, Form, PostStep, Ranking, Thresholded, Writer
+from pdl.runtime.steps.outputs import Follower, Form, Kept, PostStep, Ranking, Thresholded, Writer
 from pdl.runtime.steps.writing import Writes
 from pdl.runtime.strict import check, fault
 
@@ -251,6 +251,23 @@ class Pipeline:
             for name, steps in self.post.items()
         }
         return made
+
+    def kept(
+        self, post: Mapping[str, Sequence[Mapping[str, Any]]], values: Mapping[str, Sequence[str]], predictor: Any
+    ) -> tuple[dict[str, list[dict[str, Any]]], Kept]:
+        """Of the steps `post` of pipeline.json, whose pipeline this is, those that answer so where options have no
+        values, and what else a bundle must hold for that. UsageError for options that none of them keeps."""
+        keeping = {name: steps[-1] for name, steps in self.post.items() if steps and steps[-1].keeps}
+        can = [flag.name for step in keeping.values() for flag in step.flags]
+        if unknown := sorted(set(values) - set(can)):
+            have = f"those of this model that can be kept are {listed(can)}" if can else "this model has none"
+            raise UsageError(f"{listed(unknown)}: no option that a bundle keeps; {have}")
+        made, more = {name: [dict(step) for step in steps] for name, steps in post.items()}, Kept()
+        for name, step in keeping.items():
+            kept = step.configured(values, predictor).kept()
+            made[name][-1] |= kept.arguments
+            more += kept
+        return made, more
 
     def written_by(self, options: Options) -> Pipeline:
         """The same pipeline where a search has these options: texts that end answers are cut off by the step that makes

@@ -79,9 +79,17 @@ class Subtitles:
         value = prediction.answer.value
         if not isinstance(value, dict) or "words" not in value:
             raise UsageError("subtitles are of words with times, which this answer lacks; leave out --format")
-        for cue in cues(value["words"]):
+        self.show(value["words"])
+
+    def show(self, words: Sequence[Mapping[str, Any]], speaker: str = "") -> None:
+        """The cues of words {"word", "start", "end"}, which somebody says."""
+        if speaker and words and not self.web:
+            words = [{**words[0], "word": f"{speaker}: {words[0]['word']}"}, *words[1:]]
+        for cue in cues(words):
             self.count += 1
             lines = [escape(line, quote=False) for line in cue.lines] if self.web else cue.lines
+            if speaker and self.web:
+                lines = [f"<v {escape(speaker, quote=False)}>{lines[0]}", *lines[1:]]
             number = "" if self.web else f"{self.count}\n"
             times = " --> ".join(_time(each, "." if self.web else ",") for each in (cue.start, cue.end))
             self.file.write(f"{number}{times}\n{chr(10).join(lines)}\n\n".encode())

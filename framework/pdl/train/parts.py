@@ -13,6 +13,7 @@ from pdl.report import Card, Section
 from pdl.runtime.predict import Predictor
 
 if TYPE_CHECKING:
+    from pdl.export.systems import Composed
     from pdl.train.loop import Evaluation
     from pdl.train.recipe import Recipe
 
@@ -45,6 +46,11 @@ class Deployer:
         dataset   whose first samples the bundle is checked with; without one random ones are used
         """
         raise NotImplementedError(f"{type(self).__name__} must define deployment")
+
+    def composed(self, model: Module, dataset: Any, values: Mapping[str, Sequence[str]]) -> Composed | None:
+        """The system of several programs that the chosen form is, with these values of options; None of forms that are
+        one (`deployment`)."""
+        return None
 
     def card(self, model: Module) -> Card:
         """What the model card says besides metrics and licence."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ import numpy as np
 
 from pdl import random
 from pdl.data import Dataset, Subset
+from pdl.dtype import Array
 from pdl.errors import CheckError, UsageError
 from pdl.export.bundle import Store, to_bytes
 from pdl.export.deployment import Deployment
 from pdl.export.quantise.calibrate import Batch, Calibration, Error, calibrate
+from pdl.export.stream import TracedStream, trace_stream
 from pdl.export.symbolic import trace_symbolic
 from pdl.files import read_text, write_atomic
 from pdl.hub.pretrained import deferred
@@ -29,8 +31,10 @@ from pdl.program import Program
 from pdl.program.passes.fuse_quantised import PRODUCTS
 from pdl.runtime.bundle import read
 from pdl.runtime.session import Session, of_bundle
+from pdl.runtime.streams import run_whole
 from pdl.tensor import as_tensor, no_grad
 from pdl.train.assembly import assemble
+from pdl.train.deployed import Deployed
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow.exporting import deployment_of
@@ -41,6 +45,7 @@ from pdl.workflow.weight_compression import BITS, compress_weights
 FILE = "model.int8.pdl"
 CALIBRATION = ("val", "train")
 BATCHES = (1, 32)  # whose latency is measured
+STREAMED = 4  # sequences that a stream is compared on
 
 
 @dataclass(frozen=True)
@@ -150,13 +155,16 @@ def compress(
         if source is None:
             batches = _of_images(Path(str(images)), deployment, program, samples)
         else:
-            batches = _of_split(task, parts.model, deployment, recipe, parts.datasets[source], samples)
+            batches = _of_split(task, parts.model, deployment, program, recipe, parts.datasets[source], samples)
         made = calibrate(program, batches, method=method, keep=keep)
+        stream = _stream(deployment, batches, method, keep)
         before = Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
-        after = of_bundle(read(to_bytes(made.program, deployment, store=store)))
+        after = of_bundle(read(to_bytes(made.program, deployment, store=store, stream=stream)))
         scores = [measure(task, s, deployment, parts.model, parts.loaders[split], split) for s in (before, after)]
     target = Path(out) if out else folder.path / FILE
-    size = _write(folder, target, program, made, deployment, scores[1], after, batches[0], store)
+    size = _write(folder, target, program, made, deployment, scores[1], after, batches[0], store, stream)
+    if stream is not None:
+        notes = [*notes, _stream_note(after, [batch[0][0] for batch in batches[:STREAMED]])]
     if onnx is not None:
         notes = [*notes, _to_onnx(made, Path(onnx), deployment)]
     return Compressed(
@@ -199,6 +207,29 @@ def _calibration_split(recipe: Recipe, measured: str) -> str:
     raise UsageError(f"the recipe has no data but data.{measured}, which is measured; give --images FOLDER for ranges")
 
 
+def _stream(deployment: Deployment, batches: Sequence[Batch], method: str, keep: str) -> TracedStream | None:
+    """The step of a net that can be streamed on bytes, with ranges from the chunks of the same samples."""
+    if deployment.stream is None:
+        return None
+    stream = trace_stream(deployment.stream)
+    chunks = [chunk for batch in batches for sequence in batch[0] for chunk in stream.inputs(sequence)]
+    return replace(stream, step=calibrate(stream.step, chunks, method=method, keep=keep).program)
+
+
+def _stream_note(session: Session, sequences: Sequence[Array]) -> str:
+    """How far a stream is from the whole, both on bytes, whose ranges are their own."""
+    worst, largest, same = 0.0, 0.0, list[Array]()
+    for sequence in sequences:
+        whole = session.run({session.inputs[0].name: sequence[None]})[session.outputs[0].name][0]
+        steps = np.concatenate(run_whole(session.begin_stream(None), sequence, (len(sequence),)))
+        worst, largest = max(worst, float(np.abs(steps - whole).max())), max(largest, float(np.abs(whole).max()))
+        same.append(steps.argmax(axis=-1) == whole.argmax(axis=-1))
+    return (
+        f"a stream differs from the whole, both on bytes, by {worst / largest:.1e} of the largest output; the largest "
+        f"output is the same in {np.concatenate(same).mean():.1%} of steps"
+    )
+
+
 def _count(program: Program) -> tuple[int, int]:
     on_bytes = sum(isinstance(n.op, QConv | QLinear) for n in program.nodes)
     return on_bytes, on_bytes + sum(type(n.op) in PRODUCTS for n in program.nodes)
@@ -224,20 +255,33 @@ class _Listening(Module):
         return getattr(self.net, name)
 
 
-def _of_split(task: Task, model: Module, deployment: Deployment, recipe: Recipe, dataset: Any, n: int) -> list[Batch]:
+class _Answering(Deployed):
+    """What is deployed of a net in its place, which records its inputs: such as each recording alone."""
+
+    def __init__(self, deployment: Deployment, program: Program) -> None:
+        super().__init__(Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs)))
+        self.seen: list[Batch] = []
+
+    def forward(self, *inputs: Any) -> Any:
+        self.seen.append([np.array(as_tensor(x).numpy()) for x in inputs])
+        return super().forward(*inputs)
+
+
+def _of_split(
+    task: Task, model: Module, deployment: Deployment, program: Program, recipe: Recipe, dataset: Any, n: int
+) -> list[Batch]:
     """What the task gives the net for n samples of a split, spread over the whole of it: files are often in the order
     of their classes.
     """
     require_same_net(deployment, model)
     if isinstance(dataset, Dataset) and len(dataset) > n:
         dataset = Subset(dataset, np.linspace(0, len(dataset) - 1, n).astype(int).tolist())
-    listening = _Listening(model)
+    listening: Any = _Listening(model) if deployment.module is model else _Answering(deployment, program)
     listening.eval()
-    count = 0
     with no_grad():
         for batch in task.loader(dataset, recipe, training=False, seed=0):
             task.evaluate(listening, batch)
-            count += len(listening.seen[-1][0])
+            count = sum(len(given[0]) for given in listening.seen)
             if count >= n:
                 break
     return list(_cut(listening.seen, n))
@@ -299,13 +343,16 @@ def _write(
     measured: Session,
     batch: Batch,
     store: Store,
+    stream: TracedStream | None,
 ) -> Pair:
     """Both bundles in memory; the quantised one is read again, compared with what was measured, and put in place."""
     config = read_text(folder.path / "config.yaml")
     name = str(folder.describe()["recipe"])
-    floats = to_bytes(program, deployment, name=name, config=config)
+    step = None if deployment.stream is None else trace_stream(deployment.stream)
+    floats = to_bytes(program, deployment, name=name, config=config, stream=step)
     deployment.about |= {"precision": "int8", "calibration": made.method}
-    data = to_bytes(made.program, deployment, name=f"{name}.int8", config=config, metrics=dict(metrics), store=store)
+    kept: dict[str, Any] = {"metrics": dict(metrics), "store": store, "stream": stream}
+    data = to_bytes(made.program, deployment, name=f"{name}.int8", config=config, **kept)
     inputs = {name: np.ascontiguousarray(x[:4]) for name, x in zip(deployment.inputs, batch, strict=True)}
     ours, theirs = of_bundle(read(data)).run(inputs), measured.run(inputs)
     if any(not np.array_equal(y, theirs[key], equal_nan=True) for key, y in ours.items()):

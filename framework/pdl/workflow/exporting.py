@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -13,19 +14,22 @@ import numpy as np
 from pdl import random
 from pdl.config import Config
 from pdl.dtype import Array
-from pdl.errors import PdlError, TraceError, UsageError
+from pdl.errors import PdlError, TraceError, UsageError, listed
 from pdl.export.bundle import Comparison, Store, Written, answers_agree, to_bytes, traced, write
 from pdl.export.decoder import Traced
 from pdl.export.deployment import Deployment
-from pdl.files import read_text
+from pdl.export.stream import TracedStream, trace_stream
+from pdl.export.systems import Composed, write_system
+from pdl.files import read_text, write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.ops.base import Op
 from pdl.program import Program
 from pdl.report import Card
 from pdl.runtime.bench import random_inputs
-from pdl.runtime.bundle import Bundle, read
+from pdl.runtime.bundle import Bundle, answering, read
 from pdl.runtime.pipeline import Pipeline
+from pdl.runtime.predict import pipeline_of
 from pdl.runtime.session import Session, of_bundle
 from pdl.train.assembly import assemble
 from pdl.train.parts import Deployer
@@ -60,20 +64,26 @@ def export(
     licence: str = "",
     store: Store = "fp32",
     form: str = "",
+    values: Mapping[str, Sequence[str]] | None = None,
 ) -> Exported:
-    """Write a trained run as a bundle (RUN/model.pdl by default) or as ONNX (RUN/model.onnx).
+    """Write a trained run as a bundle (RUN/model.pdl by default) or as ONNX (RUN/model.onnx, and model_step.onnx of a
+    net that can be streamed: see `pdl.export.onnx.stream_to_onnx`).
 
     weights   "best" or "last"; by default what the run's own test used
     licence   of the weights, for the card
     store     "bf16" or "fp16" keep the bundle's weights in half the bytes. What that costs is measured on the test data
               (or the validation data); the bundle and its card then state the metrics that it reaches itself
     form      one of `Deployer.forms`, such as "dense" of detectors, which gives all boxes before suppression
+    values    of options of `pdl predict` that the bundle is to answer with, such as {"--lm": ["words.arpa"]}; what they
+              name is in it. It states no metrics, for those of the run are of other answers
 
     The file is checked against the model on samples of the run's data, or, where these are gone, on made-up ones.
     """
     folder = Run.open(run)
     if to == "onnx" and store != "fp32":
         raise UsageError("--store belongs to bundles; --to onnx writes float32")
+    if to == "onnx" and values:
+        raise UsageError(f"{listed(list(values))}: an ONNX file holds no answers; leave out --to onnx")
     opened = folder.opened(weights)
     recipe, task, model = opened.recipe, opened.task, opened.model
     result = Result.load(folder.result) if folder.result.is_file() else None
@@ -81,10 +91,20 @@ def export(
     split, dataset, notes = _data(task, recipe)
     deployer = task.deployer(recipe)
     deployer.choose(form)
+    composed = deployer.composed(model, dataset, values or {})
+    if composed is not None:
+        if to == "onnx":
+            raise UsageError(f"--form {form} is of several programs, which are no ONNX file; leave out --to onnx")
+        target = Path(out) if out else folder.path / FILE
+        return _export_composed(target, composed, deployer, model, folder, opened.weights, licence, store, notes)
     deployment = deployment_of(deployer, model, dataset)
     deployment.about |= {"form": form} if form else {}
+    kept: list[tuple[str, Any]] = []
+    if values:
+        deployment, kept = _answering(deployment, values)
+        metrics, result = {}, None
     cost: list[tuple[str, Any]] = []
-    if store != "fp32" and split in MEASURED:
+    if store != "fp32" and split in MEASURED and not values:
         metrics, cost = _costs(task, recipe, deployment, dataset, split, store)
     describe(deployment, deployer.card(model), metrics, result, licence=licence, weights=opened.weights)
     name = str(folder.describe()["recipe"])
@@ -93,7 +113,63 @@ def export(
     if opset is not None:
         raise UsageError("--opset belongs to --to onnx")
     made = write_bundle(Path(out) if out else folder.path / FILE, deployment, folder, metrics, store)
-    return Exported(made.path, [*facts_of(made), *cost], [*notes, *made.notes])
+    return Exported(made.path, [*facts_of(made), *kept, *cost], [*notes, *made.notes])
+
+
+def _answering(deployment: Deployment, values: Mapping[str, Sequence[str]]) -> tuple[Deployment, list[tuple[str, Any]]]:
+    """A deployment whose bundle answers with these values of options, and facts about them."""
+    pipeline = pipeline_of(deployment)
+    post, kept = pipeline.kept(deployment.post, values, deployment)
+    made = replace(
+        deployment,
+        post=post,
+        vocabularies={**deployment.vocabularies, **kept.vocabularies},
+        constants={**deployment.constants, **kept.constants},
+        about={**deployment.about, **kept.about},
+    )
+    return made, list(kept.about.items())
+
+
+def _export_composed(
+    path: Path,
+    composed: Composed,
+    deployer: Deployer,
+    model: Module,
+    run: Run,
+    weights: str,
+    licence: str,
+    store: Store,
+    notes: list[str],
+) -> Exported:
+    """The bundle of a system, each part of which is held to the net; it states no metrics."""
+    facts: list[tuple[str, Any]] = []
+    with TemporaryDirectory() as draft:
+        files = {part: Path(draft) / f"{part}{path.suffix}" for part in composed.parts}
+        for part, deployment in composed.parts.items():
+            if given := composed.values.get(part):
+                deployment, kept = _answering(deployment, given)
+                facts += kept
+            describe(deployment, deployer.card(model), {}, None, licence=licence, weights=weights)
+            made = write_bundle(files[part], deployment, run, {}, store)
+            facts += [(f"part {part}, difference", f"{(made.stored or made.comparison).difference:.1e} of outputs")]
+            notes = [*notes, *made.notes]
+        card, config = deployer.card(model).markdown(licence=licence), read_text(run.path / "config.yaml")
+        about = {**deployer.recipe.identity(), "weights": weights}
+        said: dict[str, Any] = {"licence": licence, "card": card, "config": config, "about": about}
+        whole = write_system(path, composed.predictor, files, where=str(run.path), **said)
+    return Exported(path, [("bundle", str(path)), ("size", f"{whole.size / 1000:,.1f} kB"), *facts], notes)
+
+
+def export_bundle(bundle: str | Path, out: str | Path, *, values: Mapping[str, Sequence[str]]) -> Exported:
+    """Write a bundle that answers as another one does with these values of options of `pdl predict`, as `export` does
+    of a run; its program and weights are the same."""
+    given = of_bundle(read(bundle))
+    post, kept = pipeline_of(given).kept(given.bundle.pipeline["post"], values, given)  # type: ignore[union-attr]
+    more: dict[str, Any] = {"vocabularies": kept.vocabularies, "constants": kept.constants, "about": kept.about}
+    data = answering(bundle, post, **more)
+    of_bundle(read(data))  # its steps take what they are given
+    write_atomic(out, data)
+    return Exported(Path(out), [("bundle", str(out)), ("size", f"{len(data) / 1000:,.1f} kB"), *kept.about.items()])
 
 
 def deployment_of(deployer: Deployer, model: Module, dataset: Any = None) -> Deployment:
@@ -207,7 +283,7 @@ def _to_onnx(
     opset: int | None,
     notes: list[str],
 ) -> Exported:
-    from pdl.export.onnx import DEFAULT, decoder_to_onnx, to_onnx
+    from pdl.export.onnx import DEFAULT, decoder_to_onnx, stream_to_onnx, to_onnx
 
     program, fixed = traced(deployment)
     pipeline, alone = deployment.pipeline, [deployment.prepared(sample) for sample in deployment.samples]
@@ -226,8 +302,20 @@ def _to_onnx(
         return Exported(files[-1].path, facts, [*notes, *fixed, *(note for each in files for note in each.notes)])
     names: dict[str, Any] = {"inputs": list(deployment.inputs), "outputs": list(deployment.outputs)}
     judge = _judge(pipeline, deployment.samples)
-    made = to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, judge=judge, **names)
-    return Exported(made.path, _facts_of_onnx(made), [*notes, *fixed, *made.notes])
+    files = [to_onnx(program, path, opset=opset or DEFAULT, metadata=metadata, samples=samples, judge=judge, **names)]
+    if deployment.stream is not None:
+        more: dict[str, Any] = {"names": (names["inputs"][0], names["outputs"][0]), "metadata": metadata}
+        few = [each[0][0] for each in samples[:1]]
+        files.append(
+            stream_to_onnx(trace_stream(deployment.stream), path, sequences=few, opset=opset or DEFAULT, **more)
+        )
+    return _onnx_files(files, [*notes, *fixed])
+
+
+def _onnx_files(files: Sequence[Any], notes: Sequence[str]) -> Exported:
+    """What is said of the file of a net, and of that of its step where it can be streamed."""
+    facts = [fact for each in files for fact in _facts_of_onnx(each)]
+    return Exported(files[0].path, facts, [*notes, *(note for each in files for note in each.notes)])
 
 
 def _judge(pipeline: Pipeline | None, items: Sequence[Any]) -> Any:
@@ -246,12 +334,12 @@ def _judge(pipeline: Pipeline | None, items: Sequence[Any]) -> Any:
 
 
 def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: int | None = None) -> Exported:
-    """Write the net of a bundle as ONNX (NAME.onnx here by default), compared with ONNX Runtime on a made-up input
-    where the bundle has a pipeline.
+    """Write the net of a bundle as ONNX (NAME.onnx here by default), and NAME_step.onnx of one that can be streamed,
+    compared with ONNX Runtime on a made-up input where the bundle has a pipeline.
 
     UsageError for a bundle that keeps an imported graph which no program can hold.
     """
-    from pdl.export.onnx import DEFAULT, to_onnx
+    from pdl.export.onnx import DEFAULT, stream_to_onnx, to_onnx
 
     given = read(bundle)
     if given.parts:
@@ -271,10 +359,13 @@ def bundle_to_onnx(bundle: str | Path, out: str | Path | None = None, *, opset: 
         "pre": given.pipeline["pre"], "post": given.pipeline["post"], "card": given.card, **meta["about"],
     }  # fmt: skip
     names: dict[str, Any] = {"inputs": given.program["inputs"], "outputs": given.program["outputs"]}
-    made = to_onnx(
-        given.build(), path, opset=opset or DEFAULT, metadata=metadata, samples=samples, judge=judge, **names
-    )
-    return Exported(made.path, _facts_of_onnx(made), list(made.notes))
+    to: dict[str, Any] = {"opset": opset or DEFAULT, "metadata": metadata}
+    files = [to_onnx(given.build(), path, samples=samples, judge=judge, **to, **names)]
+    if "stream" in given.program:
+        ends = names["inputs"][0], names["outputs"][0]
+        few = [each[0][0] for each in samples]
+        files.append(stream_to_onnx(TracedStream(*given.build_stream()), path, names=ends, sequences=few, **to))
+    return _onnx_files(files, [])
 
 
 def _decoder_bundle_to_onnx(given: Bundle, path: Path, opset: int | None) -> Exported:
@@ -346,7 +437,7 @@ def check(config: Config, *, to: Target = "bundle", opset: int | None = None) ->
 
 
 def _programs_of(task: Task, model: Module, recipe: Recipe, dataset: Any) -> tuple[list[str], list[Program], list[str]]:
-    """Faults, the program, or those of a net that writes, and notes."""
+    """Faults, the program, or those of a net that writes or can be streamed, and notes."""
     try:
         deployment = deployment_of(task.deployer(recipe), model, dataset)
         program, notes = traced(deployment)
@@ -355,6 +446,8 @@ def _programs_of(task: Task, model: Module, recipe: Recipe, dataset: Any) -> tup
     except UsageError as error:
         return str(error).splitlines(), [], []
     found = [program.encode, program.step] if isinstance(program, Traced) else [program]
+    if deployment.stream is not None:
+        found.append(trace_stream(deployment.stream).step)
     return [], [each for each in found if each is not None], notes
 
 

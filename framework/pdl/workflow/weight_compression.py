@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pdl.export.bundle import to_bytes, traced
 from pdl.export.decoder import Traced
 from pdl.export.deployment import Deployment
 from pdl.export.quantise.weights import narrow_weights
+from pdl.export.stream import trace_stream
 from pdl.files import read_text, write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.program import Program
@@ -61,8 +63,10 @@ def compress_weights(
         if not made.rounded:
             raise UsageError(f"{run}: no product of its net has a constant matrix of enough weights in float32")
         small = _with_step(program, made.program)
+        step = None if deployment.stream is None else trace_stream(deployment.stream)
+        narrow = None if step is None else replace(step, step=narrow_weights(step.step, BITS[to], group, keep).program)
         before = evaluate(task, parts.model, parts.loaders[split], split=split).metrics
-        floats = to_bytes(program, deployment)
+        floats = to_bytes(program, deployment, stream=step)
         latency = _latency(deployment, program, small)
         for tensor, rounded in made.rounded:
             tensor._data[...] = rounded
@@ -70,7 +74,7 @@ def compress_weights(
     name, config = str(folder.describe()["recipe"]), read_text(folder.path / "config.yaml")
     deployment.about |= {"precision": to, "group": group}
     metrics = {key.removeprefix(f"{split}/"): float(value) for key, value in after.items()}
-    data = to_bytes(small, deployment, name=f"{name}.{to}", config=config, metrics=metrics)
+    data = to_bytes(small, deployment, name=f"{name}.{to}", config=config, metrics=metrics, stream=narrow)
     _check(data, small, deployment)
     path = out or folder.path / f"model.{to}.pdl"
     write_atomic(path, data)
@@ -105,9 +109,7 @@ def _check(data: bytes, made: Program | Traced, deployment: Deployment) -> None:
         raise CheckError("the bundle that was read again gives other numbers than what was written; nothing is kept")
 
 
-def _latency(
-    deployment: Deployment, before: Program | Traced, after: Program | Traced
-) -> tuple[float, float] | None:
+def _latency(deployment: Deployment, before: Program | Traced, after: Program | Traced) -> tuple[float, float] | None:
     """Median milliseconds of a token of one row, both in turn, so that a busy machine is busy for both; None of nets
     that do not write, or that read a source."""
     if not isinstance(before, Traced) or not isinstance(after, Traced) or before.encode is not None:

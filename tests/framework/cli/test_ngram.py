@@ -30,6 +30,20 @@ def test_words_and_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert model.counts == facts["ngrams"]
 
 
+def test_words_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words, texts, out = tmp_path / "words.txt", tmp_path / "texts.txt", tmp_path / "words.arpa"
+    words.write_text("one two")
+    texts.write_text("two One\nthree one\n")
+    assert main(["ngram", "--words", str(words), "--out", str(out)]) == 0
+    assert read_arpa(out).counts == [5]
+    assert "left out" not in capsys.readouterr().out
+    assert main(["ngram", str(texts), "--words", str(words), "--lower", "--out", str(out)]) == 0
+    assert "1 texts with other words" in capsys.readouterr().out
+    assert read_arpa(out).closed
+    assert main(["ngram", "--out", str(out)]) == 2
+    assert main(["ngram", "--words", str(words), "--characters", "--out", str(out)]) == 2
+
+
 def test_what_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.txt").write_bytes(b"one\n\xff\xfe\xff\n")
     out = ["--out", str(tmp_path / "x.arpa")]

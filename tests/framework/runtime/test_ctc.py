@@ -21,6 +21,7 @@ from pdl.runtime.ctc import NOTHING, Lexicon, Search, read_words
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.base import Resources
 from pdl.runtime.steps.labels import Ctc, UntilEnd
+from pdl.vocabulary import Vocabulary
 
 NUMBERS = {"a": 1, "b": 2, " ": 3}
 LETTERS = {number: letter for letter, number in NUMBERS.items()}
@@ -195,6 +196,20 @@ def test_the_kernel_refuses_what_does_not_fit() -> None:
     assert np.isfinite([found.score, found.log_p]).all(), "even of a model that is none"
 
 
+def test_a_closed_model_writes_its_words_alone() -> None:
+    """Among all texts of the words of a grammar the one with the largest p(text) p_model(text)^alpha e^(beta words)."""
+    model = ngram.train([], 1, WORDS)
+    for seed in range(5):
+        probabilities = drawn(5, seed)
+        paths = by_all_paths(probabilities, spaces=True)
+        wanted = max(
+            (text for text in ("", *SPOKEN) if text in paths),
+            key=lambda text: math.log(paths[text][0]) + judged(text, model, alpha=0.7, beta=0.5, unknown=-23.0),
+        )
+        search = Search(4, NUMBERS, blank=0, spaces=True, model=model, alpha=0.7, beta=0.5, **WIDE)
+        assert text_of(search(probabilities).classes) == wanted
+
+
 def test_lists_of_words(tmp_path: Path) -> None:
     file = tmp_path / "words.txt"
     file.write_text("one Two\none\n", encoding="utf-8")
@@ -291,3 +306,31 @@ def test_a_language_model_in_a_bundle(kind: type[Ctc | UntilEnd]) -> None:
         kind(language_model="lm").bind(Resources(["a", "b"]))
     with pytest.raises(DataError, match="'lm' among the constants is damaged"):
         kind(language_model="lm").bind(Resources(["a", "b"], {"lm": model.tokens}))
+
+
+def test_what_a_bundle_keeps_of_options(tmp_path: Path) -> None:
+    """The step that pipeline.json describes answers as the one with options does."""
+    step = Ctc(seconds=0.1, alpha=0.7)
+    step.bind(Resources(labels=["a", "b", " "]))
+    WORD_MODEL.write(tmp_path / "words.arpa")
+    (tmp_path / "words.txt").write_text("ab bb")
+    values = {"--lm": [str(tmp_path / "words.arpa")], "--words": [str(tmp_path / "words.txt")], "--beam": ["30"]}
+    chosen = step.configured(values, None)
+    kept = chosen.kept()
+    assert {key: kept.arguments[key] for key in ("alpha", "beta", "width")} == {"alpha": 0.7, "beta": 1.0, "width": 30}
+    resources = Resources(["a", "b", " "], kept.vocabularies, kept.constants)
+    again = Ctc(seconds=0.1, **kept.arguments)
+    again.bind(resources)
+    for seed in range(4):
+        value = drawn(9, seed)
+        assert again(value, Sample()) == chosen(value, Sample())
+    more = again.configured({"--alpha": ["2"]}, None).kept()
+    assert (more.arguments, more.about) == ({**kept.arguments, "alpha": 2.0}, kept.about)
+    assert kept.about == {"language model": "3-grams of 4 words", "words": "2, and no others"}
+    with pytest.raises(UsageError, match="width=100000 must be"):
+        Ctc(width=100_000)
+    with pytest.raises(UsageError, match="ctc: 0 words"):
+        Ctc(words="lexicon").bind(Resources(["a"], {"lexicon": Vocabulary([])}))
+    ngram.train([["AB"], ["A", "B"]], 1).write(tmp_path / "upper.arpa")
+    with pytest.raises(DataError, match=r"none of its 3 tokens, such as 'AB', .* \(ab \); it does not write AB\."):
+        step.configured({"--lm": [str(tmp_path / "upper.arpa")]}, None)

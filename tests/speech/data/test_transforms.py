@@ -54,7 +54,7 @@ def test_what_holds_for_all(transform: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [type(each) for each in KEEP])
-def test_never(kind: type[T._Audio]) -> None:
+def test_never(kind: type[T._Distortion]) -> None:
     x = sound()
     assert run(kind(p=0.0), x) is x
 
@@ -229,6 +229,47 @@ def test_another_sample_beneath() -> None:
         T.Mix(p=1.0)({"audio": x[0]}, SampleRandom(0, 0, 0))
 
 
+# -- features ----------------------------------------------------------------------------------------------------------
+def of_features(transform: Any, x: np.ndarray, index: int = 0) -> np.ndarray:
+    made: np.ndarray = transform({"features": x, "text": "a"}, SampleRandom(0, 0, index))["features"]
+    assert made.dtype == np.float32
+    return made
+
+
+def test_tempo_keeps_lines_and_their_ends() -> None:
+    x = np.linspace(0, 1, 100, dtype=np.float32)[:, None] * np.array([1, -2], np.float32)
+    lengths = set()
+    for index in range(8):
+        made = of_features(T.Tempo(factor=(0.8, 1.25)), x, index)
+        lengths.add(len(made))
+        assert 80 <= len(made) <= 125
+        assert np.diff(made[2:-2, 0]) == pytest.approx(100 / len(made) / 99, rel=1e-3)
+        assert made[[0, -1], 0] == pytest.approx([0, 1], abs=2e-2)
+    assert len(lengths) > 4
+    assert np.array_equal(of_features(T.Tempo(factor=(1, 1)), x), x)
+    assert of_features(T.Tempo(factor=(2, 2)), x[:1]).shape == (1, 2)
+
+
+def test_another_vocal_tract_moves_formants() -> None:
+    """A log spectrum is read where the all-pass maps its frequencies to; what is turned back is as before."""
+    k, w = np.arange(30), np.linspace(0.05, 3.1, 50)
+    cepstra = (0.7**k * np.cos(1.2 * k)).astype(np.float32)  # a peak near 1.2
+    scale = np.where(k, 1.0, 0.5**0.5)
+
+    def spectrum(c: np.ndarray, at: np.ndarray) -> np.ndarray:
+        made: np.ndarray = np.cos(np.outer(at, k)) @ (c * scale)
+        return made
+
+    for a in (-0.1, 0.06):
+        warped = of_features(T.VocalTract(warp=(a, a)), cepstra[None])[0]
+        z = np.exp(1j * w)
+        read = np.angle((z - a) / (1 - a * z))  # the phase of a first-order all-pass, w + 2 atan(...)
+        assert spectrum(warped, w) == pytest.approx(spectrum(cepstra, read), abs=2e-3)
+        assert of_features(T.VocalTract(warp=(-a, -a)), warped[None])[0, :20] == pytest.approx(cepstra[:20], abs=1e-3)
+    with pytest.raises(UsageError, match=r'"features" float32 \[frames, channels\]'):
+        T.VocalTract()({"audio": sound()}, SampleRandom(0, 0, 0))
+
+
 # -- arguments ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("kind", "arguments"),
@@ -238,10 +279,11 @@ def test_another_sample_beneath() -> None:
         (T.Gain, {"p": 1.5}), (T.Gain, {"db": (float("nan"), 1)}), (T.Speed, {"factors": ()}),
         (T.Speed, {"factors": (0.123,)}), (T.Speed, {"factors": (3.0,)}), (T.TimeShift, {"seconds": 0.0}),
         (T.Noise, {"colour": "red"}), (T.Noise, {"snr": (1, 2, 3)}), (T.Reverb, {"t60": (0.1, 9.0)}),
+        (T.Tempo, {"factor": (0.1, 1)}), (T.VocalTract, {"warp": (0, 0.9)}),
         (T.Reverb, {"rooms": 0}), (T.Clip, {"share": 0.0}), (T.BandLimit, {"rates": (16_000,)}), (T.Mix, {"snr": "a"}),
     ],
 )  # fmt: skip
-def test_arguments_are_checked(kind: type[T._Audio], arguments: dict[str, Any]) -> None:
+def test_arguments_are_checked(kind: type[T._Distortion], arguments: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=kind.__name__):
         kind(**arguments)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pdl
 from pdl.dims import Dim
@@ -19,11 +22,14 @@ from pdl_speech.features import (
     CMVN,
     MFCC,
     PCEN,
+    VTLP,
     Deltas,
     Fbank,
     Features,
     GlobalCMVN,
+    KaldiMFCC,
     LogMel,
+    Samples,
     SpecAugment,
     Spectrogram,
 )
@@ -43,8 +49,12 @@ ALL: dict[str, Features] = {
     "mfcc": MFCC(n_mfcc=13, n_mels=40),
     "fbank": Fbank(),
     "fbank mirrored": Fbank(snip_edges=False),
+    "kaldi mfcc": KaldiMFCC(),
+    "samples": Samples(then=[CMVN()]),
+    "kaldi mfcc mirrored": KaldiMFCC(n_mfcc=20, n_mels=40, energy="windowed", snip_edges=False, lifter=0),
     "pcen": PCEN(trainable=True),
-    "all layers": LogMel(n_mels=40, then=[Deltas(), CMVN(), SpecAugment(), GlobalCMVN(120, mean=0.5, std=2.0)]),
+    "spoken frames": LogMel(n_mels=40, then=[CMVN(within=5.0)]),
+    "all layers": LogMel(n_mels=40, then=[VTLP(), Deltas(), CMVN(), SpecAugment(), GlobalCMVN(120, mean=0.5, std=2.0)]),
 }
 
 
@@ -130,6 +140,27 @@ def test_padding_changes_no_normalised_frame() -> None:
     np.testing.assert_allclose(both[1], found(features)[1], atol=1e-5)
 
 
+@pytest.mark.parametrize("variance", [True, False])
+def test_spoken_frames_alone_are_counted(variance: bool) -> None:
+    """By a masked array, and whatever silence is around a recording."""
+    layer = CMVN(variance=variance, within=3.0)
+    quiet = np.random.default_rng(1).normal(-9, 1, (2, 60, 8)).astype(np.float32)
+    quiet[:, 20:45] += 10
+    quiet[1, 30:] = 50  # padding
+    frames = np.array([60, 30])
+    made = layer(pdl.Tensor(quiet), pdl.Tensor(frames)).numpy()
+    for row, count in enumerate(frames):
+        x = quiet[row, :count].astype(np.float64)
+        level = x.mean(axis=1)
+        spoken = x[level >= level.max() - 3]
+        assert 5 < len(spoken) < 26
+        expected = (x - spoken.mean(axis=0)) / (np.sqrt(spoken.var(axis=0) + 1e-5) if variance else 1)
+        np.testing.assert_allclose(made[row, :count], expected, atol=1e-4)
+        assert not made[row, count:].any()
+    longer = np.concatenate([np.full((1, 40, 8), -9, np.float32), quiet[:1]], axis=1)
+    np.testing.assert_allclose(layer(pdl.Tensor(longer)).numpy()[:, 40:], made[:1], atol=1e-5)
+
+
 def test_global_statistics_are_measured() -> None:
     plain = LogMel(n_mels=40)
     layer = GlobalCMVN(40)
@@ -159,6 +190,39 @@ def test_spec_augment_masks_in_training_alone() -> None:
     assert (layer.eval()(x).numpy() == 1).all()
     program = pdl.jit.compile(layer.train())
     assert not np.array_equal(program(x).numpy(), program(x).numpy())
+
+
+@given(st.floats(-0.5, 0.5), st.integers(2, 80))
+def test_a_longer_vocal_tract_by_its_formula(a: float, channels: int) -> None:
+    """The all-pass warping is the phase of (z - a) / (1 - a z), z = exp(-iw): against NumPy's interpolation."""
+    x = np.random.default_rng(channels).standard_normal((2, 3, channels)).astype(np.float32)
+    made = VTLP(warp=(a, a))(pdl.Tensor(x)).numpy()
+    w = np.pi * (np.arange(channels) + 0.5) / channels
+    z = np.exp(1j * w)
+    at = np.unwrap(np.angle((z - a) / (1 - a * z))) / np.pi * channels - 0.5
+    expected = [[np.interp(at, np.arange(channels), frame) for frame in each] for each in x]
+    np.testing.assert_allclose(made, expected, atol=2e-4)
+
+
+def test_vocal_tracts_are_drawn_in_training_alone() -> None:
+    bands = np.zeros((200, 1, 40), np.float32)
+    bands[:, :, 20] = 1  # a formant
+    layer, x = VTLP(warp=(-0.1, 0.1)), pdl.Tensor(bands)
+    pdl.seed(3)
+    made = layer(x).numpy()
+    pdl.seed(3)
+    np.testing.assert_array_equal(made, layer(x).numpy())
+    places = (made[:, 0] @ np.arange(40)) / made[:, 0].sum(axis=1)
+    moved = 2 * math.atan(0.1) / math.pi * 40  # of the middle, to either side
+    assert places.min() == pytest.approx(20 - moved, abs=0.6)
+    assert places.max() == pytest.approx(20 + moved, abs=0.6)
+    assert abs(places.mean() - 20) < 0.3
+    assert layer.eval()(x) is x
+    program = pdl.jit.compile(layer.train())
+    assert not np.array_equal(program(x).numpy(), program(x).numpy())
+    for warp in ((0.1, -0.1), (0.0, 0.9), (0.1,)):
+        with pytest.raises(UsageError, match="VTLP: warp="):
+            VTLP(warp=warp)
 
 
 def test_front_ends_learn() -> None:

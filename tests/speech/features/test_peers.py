@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl_speech.features import MFCC, PCEN, Deltas, Fbank, Features, LogMel
+from pdl_speech.features import MFCC, PCEN, Deltas, Fbank, Features, KaldiMFCC, LogMel
 from pdl_speech.features.filters import mel_filters
 
 from .test_features import RATE, WAVES
@@ -75,6 +75,32 @@ def test_kaldi(snip_edges: bool) -> None:
     options = {"num_mel_bins": 40, "high_freq": -400.0, "dither": 0.0, "snip_edges": snip_edges}
     expected = audio.fbank(torch.tensor(WAVE[None]) * 32768, **options).numpy()
     np.testing.assert_allclose(found(Fbank(snip_edges=snip_edges, n_mels=40, f_max=-400)), expected, **tolerance)
+
+
+@pytest.mark.parametrize("snip_edges", [True, False])
+@pytest.mark.parametrize("energy", ["raw", "windowed", None])
+def test_cepstra_of_kaldi(energy: Any, snip_edges: bool) -> None:
+    kaldi, audio = pytest.importorskip("kaldi_native_fbank"), pytest.importorskip("torchaudio.compliance.kaldi")
+    import torch
+
+    for bands, cepstra, lifter, mean in ((23, 13, 22.0, 0.0), (40, 40, 0.0, 0.1)):
+        wave = WAVE + np.float32(mean)
+        options = kaldi.MfccOptions()
+        options.frame_opts.dither, options.frame_opts.snip_edges = 0, snip_edges
+        options.mel_opts.num_bins, options.num_ceps, options.cepstral_lifter = bands, cepstra, lifter
+        options.use_energy, options.raw_energy = energy is not None, energy == "raw"
+        peer = kaldi.OnlineMfcc(options)
+        peer.accept_waveform(RATE, wave * 32768)
+        peer.input_finished()
+        expected = np.stack([peer.get_frame(i) for i in range(peer.num_frames_ready)])
+        net = KaldiMFCC(n_mels=bands, n_mfcc=cepstra, lifter=lifter, energy=energy, snip_edges=snip_edges)
+        made = net(pdl.Tensor(wave[None])).numpy()[0]
+        tolerance = {"rtol": 0, "atol": 1e-4 * np.abs(expected).max()}
+        np.testing.assert_allclose(made, expected, **tolerance)
+        given = {"num_mel_bins": bands, "num_ceps": cepstra, "cepstral_lifter": lifter, "dither": 0.0}
+        given |= {"use_energy": energy is not None, "raw_energy": energy == "raw", "snip_edges": snip_edges}
+        expected = audio.mfcc(torch.tensor(wave[None]) * 32768, energy_floor=0.0, **given).numpy()
+        np.testing.assert_allclose(made, expected, **tolerance)
 
 
 def test_transforms_of_pytorch() -> None:

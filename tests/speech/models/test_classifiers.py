@@ -11,7 +11,7 @@ import pdl
 import pdl_speech
 from pdl import nn
 from pdl.errors import ConfigError
-from pdl_speech.features import MFCC, LogMel
+from pdl_speech.features import CMVN, MFCC, LogMel, Samples
 from pdl_speech.models.audio_net import AudioNet
 
 MFCC10 = {"n_mfcc": 10, "rate": 16000, "n_fft": 640, "hop_length": 320}
@@ -43,6 +43,14 @@ PUBLISHED: list[tuple[str, dict[str, Any], Any, dict[str, Any], float, float]] =
     ("PANN", {"layers": 6}, LogMel, MEL64, 4_837_455, 0),
     ("PANN", {"layers": 10}, LogMel, MEL64, 5_219_279, 0),
     ("PANN", {"layers": 14}, LogMel, MEL64, 80_753_615, 0),
+    # arXiv 1610.00087, table 1; and by its definition: weights of 80 and 3 steps with biases, norms, a linear layer
+    ("WaveCNN", {"form": "m3"}, Samples, {"rate": 8000}, 0.2e6, 0.05e6),
+    ("WaveCNN", {"form": "m5"}, Samples, {"rate": 8000}, 0.5e6, 0.07e6),
+    ("WaveCNN", {"form": "m11"}, Samples, {"rate": 8000}, 1.8e6, 0.05e6),
+    ("WaveCNN", {"form": "m18"}, Samples, {"rate": 8000}, 3.7e6, 0.05e6),
+    ("WaveCNN", {"form": "m3"}, Samples, {"rate": 8000}, 81 * 256 + 4 * 256 + 769 * 256 + 257 * 10, 0),
+    # by its definition: 9 weights for each pair of channels, 2 for each norm, and a linear layer
+    ("AudioVGG", {}, LogMel, MEL40, 9 * (24 + 24 * 48 + 48 * 48 + 48 * 64 + 64 * 64) + 2 * (24 + 96 + 128) + 650, 0),
 ]
 
 
@@ -68,6 +76,9 @@ SMALL = [
     ("MatchboxNet", {"channels": 16}, MFCC, MFCC64),
     ("PANN", {"layers": 6, "width": 0.1}, LogMel, MEL64),
     ("PANN", {"layers": 10, "width": 0.1}, LogMel, MEL64),
+    ("AudioVGG", {"widths": (4, 6, 8)}, LogMel, MEL40),
+    ("WaveCNN", {"form": "m5"}, Samples, {"rate": 8000, "then": [CMVN()]}),
+    ("WaveCNN", {"form": "m11"}, Samples, {"rate": 16000}),
 ]
 
 
@@ -90,3 +101,7 @@ def test_every_parameter_has_a_gradient_and_any_length_an_answer(
 def test_features_that_do_not_fit() -> None:
     with pytest.raises(ConfigError, match="features have 64 channels; it takes a multiple of 40"):
         made("BCResNet", {}, LogMel, MEL64)
+    with pytest.raises(ConfigError, match=r"AudioVGG: widths=.* of features with 40 channels"):
+        made("AudioVGG", {"widths": (4,) * 6}, LogMel, MEL40)
+    with pytest.raises(ConfigError, match="WaveCNN: features have 40 channels; it reads samples"):
+        made("WaveCNN", {}, LogMel, MEL40)

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import pdl
+from pdl import workflow
 from pdl.cli import main
+from pdl.config.compose import load as compose
 from pdl.dims import Dim
 from pdl.errors import DataError, UsageError
 from pdl.export.bundle import write
@@ -25,6 +27,7 @@ from pdl.runtime.cutting import Cutter
 from pdl.runtime.streams import run_whole
 from pdl_speech.audio import wav
 from pdl_speech.audio.resample import resample
+from pdl_speech.data import standin
 from pdl_speech.features import CMVN, PCEN, Fbank, GlobalCMVN, LogMel
 from pdl_speech.models import Conformer, DeepSpeech2
 from pdl_speech.models.speech_net import Chunks
@@ -159,6 +162,50 @@ def test_the_command_line(
     ):
         assert main(["predict", str(conformer), *words])
         assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("written", ["conformer", "lstm"], indirect=True)
+def test_the_step_is_exported_as_onnx(written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    assert main(["export", str(written), "--to", "onnx", "-o", str(tmp_path / "net.onnx"), "--json"]) == 0
+    assert "net_step.onnx" in capsys.readouterr().out
+    peer = runtime.InferenceSession(str(tmp_path / "net_step.onnx"), providers=["CPUExecutionProvider"])
+    told = json.loads(peer.get_modelmeta().custom_metadata_map["stream"])
+    framing, sound = told["framing"], noise(3 * RATE + 77, 5)
+    assert [each.name for each in peer.get_inputs()] == ["audio", "counts", *(each["name"] for each in told["state"])]
+    assert [each.name for each in peer.get_outputs()] == ["logits", *(each["next"] for each in told["state"])]
+    states = {each["name"]: np.full(each["shape"], each["first"], each["dtype"]) for each in told["state"]}
+    chunk, shift, window = framing["chunk"], framing["shift"], framing["window"]
+    frames = (len(sound) + framing["before"] + framing["after"] - framing["size"]) // shift + 1
+    there = np.concatenate([np.zeros(framing["before"]), sound, np.zeros(window)]).astype(np.float32)
+    found = []
+    for begin in range(0, frames, chunk):
+        real = min(chunk, frames - begin)
+        piece = there[None, begin * shift :][:, :window]
+        logits, *new = peer.run(None, {"audio": piece, "counts": np.array([real]), **states})
+        states = dict(zip(states, new, strict=True))
+        found.append(logits[0, : -(-real // framing["stride"])])
+    whole = load(written).run({"audio": sound[None]})["logits"][0]
+    assert np.abs(np.concatenate(found) - whole).max() < 1e-4 * np.abs(whole).max()
+
+
+def test_a_run_that_streams_is_compressed_with_its_stream(tmp_path: Path) -> None:
+    data = standin.write_cepstra(tmp_path)
+    small = ["model.channels=16", "model.hidden=64", "model.layers=1", "model.direction=forward", "data.workers=0"]
+    splits = [f"data.{split}.path={data}" for split in ("train", "val", "test")]
+    config = compose("speech/an4_ctc", [*splits, *small, "model.features.then=[]", "train.epochs=1", "train.ema=null"])
+    workflow.train(config, run=tmp_path / "run", progress=False)
+    sound = np.random.default_rng(0).standard_normal((150, 13)).astype(np.float32)
+    floats = load(tmp_path / "run/model.pdl").run({"features": sound[None]})["logits"][0]
+    for to in ("int8", "w8"):
+        made = workflow.compress(tmp_path / "run", to=to, samples=8)
+        session = load(made.path)
+        streamed = np.concatenate(run_whole(session.begin_stream(None), sound, (7, 30)))
+        assert np.abs(streamed - floats).max() < 0.1 * np.abs(floats).max()
+        assert (streamed != floats).any()
+        assert made.size.after < made.size.before
+        assert to == "w8" or "a stream differs" in made.notes[-1]
 
 
 class Halves:

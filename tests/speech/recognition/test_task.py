@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from pdl import workflow
+from pdl.cli import main
 from pdl.config.compose import load
 from pdl.errors import ConfigError, DataError
 from pdl.runtime import load as opened
 from pdl.train import Recipe
 from pdl.train.assembly import assemble
 from pdl.workflow.new_recipe import init
+from pdl.workflow.ngrams import learn
+from pdl.workflow.prediction import open_model, predict_words
 from pdl_speech.data import AN4, standin
 from pdl_speech.data.recordings import rate_of
 from pdl_speech.recognition import SpeechRecognition
@@ -95,7 +98,7 @@ def test_check_finds_texts_that_do_not_fit_their_sounds(tmp_path: Path) -> None:
         assert any(what in each for each in said), what
 
 
-def test_a_recipe_is_written_learns_and_hears(tmp_path: Path) -> None:
+def test_a_recipe_is_written_learns_and_hears(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`pdl init`, train, and the bundle on a recording of a length that it has not seen."""
     table = standin.write_transcripts(tmp_path)
     config = load(
@@ -112,6 +115,30 @@ def test_a_recipe_is_written_learns_and_hears(tmp_path: Path) -> None:
     answer = session(tmp_path / "audio/test_0.wav")
     assert set(answer) == {"text", "score", "words"}
     assert answer["text"] == " ".join(word["word"] for word in answer["words"])
+    answers_with_a_grammar(tmp_path, capsys)
+
+
+def answers_with_a_grammar(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One file with a grammar in it, of a run or of its bundle, hears what `pdl predict --lm` does; and is measured."""
+    words, out, sound = folder / "words.txt", folder / "digits.pdl", folder / "audio/test_0.wav"
+    words.write_text("one two three")
+    learn([], folder / "words.arpa", words=words)
+    values = {"--lm": [str(folder / "words.arpa")], "--alpha": ["0.3"], "--beta": ["9"]}
+    (wanted,) = predict_words(open_model(folder / "run"), [str(sound)], values)
+    given = [f"{name}={value}" for name, (value,) in values.items()]
+    for source in ("run", "run/model.pdl"):
+        assert main(["export", str(folder / source), *given, "-o", str(out)]) == 0
+        said = opened(out)(sound)["text"]
+        assert said == wanted.answer.value["text"]
+        assert said
+        assert set(said.split()) <= {"one", "two", "three"}
+    about = opened(out).bundle.meta
+    assert (about["metrics"], about["about"]["language model"]) == ({}, "1-grams of 3 words, and no others")
+    measured = [workflow.evaluate(each).metrics["test/wer"] for each in (out, folder / "run/model.pdl")]
+    assert measured[0] > measured[1] == 1, "of what each of them says: much, and nothing"
+    for options, message in ((["--lm"], "--lm needs a value"), (["--vad=x"], "--vad: no option that a bundle keeps")):
+        assert main(["export", str(folder / "run"), *options]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_the_nearest_sound_is_a_baseline(tmp_path: Path) -> None:

@@ -6,5 +6,16 @@ each op is written stands in the modules emit_*.py; `registry.emits` adds more.
 
 from pdl.export.onnx.decoder import decoder_to_onnx
 from pdl.export.onnx.model import DEFAULT, OLDEST, TOLERANCE, Port, Report, missing, to_onnx
+from pdl.export.onnx.streaming import stream_to_onnx
 
-__all__ = ["DEFAULT", "OLDEST", "TOLERANCE", "Port", "Report", "decoder_to_onnx", "missing", "to_onnx"]
+__all__ = [
+    "DEFAULT",
+    "OLDEST",
+    "TOLERANCE",
+    "Port",
+    "Report",
+    "decoder_to_onnx",
+    "missing",
+    "stream_to_onnx",
+    "to_onnx",
+]

@@ -82,6 +82,7 @@ def to_onnx(
     outputs: Sequence[str] | None = None,
     tolerance: float = TOLERANCE,
     judge: Judge | None = None,
+    channels_first: bool = True,
 ) -> Report:
     """Write a program, traced in evaluation mode, as an ONNX file.
 
@@ -93,6 +94,7 @@ def to_onnx(
                      with the program within `tolerance`, if ONNX Runtime is installed
     inputs, outputs  names of the graph's inputs and outputs; by default those of the program
     judge            how far the outputs of a sample are apart, where that is not the largest difference (`Judge`)
+    channels_first   False: all inputs and outputs are laid out as in the program, so that outputs can be fed back
 
     Raises UsageError where the package onnx is missing, for an opset that cannot be written, and, naming each op and
     source line, for ops without an ONNX form; CheckError where the file differs from the program.
@@ -101,7 +103,7 @@ def to_onnx(
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST <= opset <= newest:
         raise UsageError(f"opset {opset} is outside {OLDEST} to {newest}, which onnx {onnx.__version__} can hold")
-    graph, takes, gives = _write(program, opset, inputs, outputs)
+    graph, takes, gives = _write(program, opset, inputs, outputs, channels_first)
     _require_complete(program, graph)
     nodes = _needed(graph.nodes, [port.name for port in gives])
     model = _model(program.name, nodes, graph, takes, gives, opset, metadata or {})
@@ -113,7 +115,7 @@ def to_onnx(
 
 def missing(program: Program, *, opset: int = DEFAULT) -> list[tuple[str, str]]:
     """(op, "file:line") of everything in a program that has no ONNX form; nothing is written. Needs no package."""
-    return _write(program, opset, None, None)[0].faults
+    return _write(program, opset)[0].faults
 
 
 def _package() -> Any:
@@ -133,7 +135,11 @@ def _require_complete(program: Program, graph: Graph) -> None:
 
 # -- the graph ---------------------------------------------------------------------------------------------------------
 def _write(
-    program: Program, opset: int, inputs: Sequence[str] | None, outputs: Sequence[str] | None
+    program: Program,
+    opset: int,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    channels_first: bool = True,
 ) -> tuple[Graph, tuple[Port, ...], tuple[Port, ...]]:
     """The graph, its inputs and its outputs."""
     if program.effects:
@@ -142,15 +148,15 @@ def _write(
     program = run_passes(program.copy(), FINAL)
     graph = Graph(opset)
     graph.uses = program.uses()
-    takes = _inputs(program, graph, inputs)
+    takes = _inputs(program, graph, inputs, channels_first)
     write_nodes(graph, program.nodes)
-    return graph, takes, _outputs(program, graph, outputs)
+    return graph, takes, _outputs(program, graph, outputs, channels_first)
 
 
-def _inputs(program: Program, graph: Graph, names: Sequence[str] | None) -> tuple[Port, ...]:
+def _inputs(program: Program, graph: Graph, names: Sequence[str] | None, channels_first: bool) -> tuple[Port, ...]:
     ports = []
     for value, name in zip(program.inputs, _names("input", program.inputs, names), strict=True):
-        first = _is_image(program, value)
+        first = channels_first and _is_image(program, value)
         port = Port(graph.names.unique(name), _arranged(value.spec.shape, first), value.spec.dtype.name, first)
         for axis, n in enumerate(port.shape):
             if symbolic(n) and n.text in n.names:
@@ -164,12 +170,12 @@ def _inputs(program: Program, graph: Graph, names: Sequence[str] | None) -> tupl
     return tuple(ports)
 
 
-def _outputs(program: Program, graph: Graph, names: Sequence[str] | None) -> tuple[Port, ...]:
+def _outputs(program: Program, graph: Graph, names: Sequence[str] | None, channels_first: bool) -> tuple[Port, ...]:
     """Ports for the outputs, each in the layout that it has."""
     values = [v for v in program.outputs if v is not None]
     ports = []
     for value, name in zip(values, _names("output", values, names), strict=True):
-        first = graph.made_first(value)
+        first = channels_first and graph.made_first(value)
         made = graph.first(value) if first else graph.plain(value)
         name = graph.names.unique(name)
         graph.nodes.append(Written("Identity", graph.names.unique("Identity"), "", [made], [name], {}))

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -44,24 +45,30 @@ def content_of(
 
 
 def stored_together(programs: Mapping[str, Program]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Programs by name as plain values, and the arrays of all of them by name; weights that several read stand there
-    once."""
+    """Programs by name as plain values, and the arrays of all of them by name; weights that several read, and
+    constants that are equal, stand there once."""
     arrays: dict[str, Array] = {}
-    known: dict[int, str] = {}
+    known: dict[Hashable, str] = {}
     stored: dict[str, Any] = {}
     for part, program in programs.items():
         program = program.copy()
-        names = program.names()
+        names, own = program.names(), set[str]()
         for value in program.captures:
             assert value.tensor is not None
-            name = known.get(id(value.tensor)) if is_state(value.tensor) else None
-            if name is None:
+            key = id(value.tensor) if is_state(value.tensor) else _content(value.tensor._data)
+            name = known.get(key)
+            if name is None or name in own:  # names are of one value each in a program
                 name = names[value] if names[value] not in arrays else f"{part}.{names[value]}"
-                known[id(value.tensor)] = name
+                known[key] = name
+            own.add(name)
             value.name = name
             arrays[name] = value.tensor._data
         stored[part] = program.to_dict()
     return stored, arrays
+
+
+def _content(array: Array) -> Hashable:
+    return array.dtype, array.shape, sha256(array.tobytes()).digest()
 
 
 def read(

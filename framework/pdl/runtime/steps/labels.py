@@ -12,17 +12,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pdl.errors import DataError, UsageError
-from pdl.ngram import NGrams, read_arpa
+from pdl.ngram import SPACE, NGrams, read_arpa
 from pdl.ranking import Lists, top_k
 from pdl.runtime.bidi import logical, visual
-from pdl.runtime.ctc import ALPHA, BETA, Search, read_words
+from pdl.runtime.ctc import ALPHA, BETA, MOST_WORDS, Search, read_words
 from pdl.runtime.hearing import GAP, Hearing
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import are, check, count, flag, number, text
 from pdl.runtime.steps.base import NamesOf, Resources
 from pdl.runtime.steps.inputs import Flag
-from pdl.runtime.steps.outputs import Follower, Form, Labelled, PostStep, Ranking, Thresholded, ranked_alike
+from pdl.runtime.steps.outputs import Follower, Form, Kept, Labelled, PostStep, Ranking, Thresholded, ranked_alike
+from pdl.vocabulary import Vocabulary
 
+WIDEST = 10_000  # beams
 SEARCHES = (
     Flag("--words", "FILE", "Answer with words of this list alone (a text file), and the most probable of them."),
     Flag("--lm", "FILE", "Judge texts by this language model, too: an ARPA file of words or characters (pdl ngram)."),
@@ -30,10 +32,11 @@ SEARCHES = (
     Flag("--beta", "X", f"What each token of the language model adds; {BETA:g} unless the model says."),
     Flag("--beam", "N", "Search the most probable text, with so many beginnings at a time."),
 )
+LANGUAGE_MODEL, WORDS = "language_model", "lexicon"  # what they are called in bundles
 _SETTINGS: Mapping[str, tuple[str, type, float, float]] = {
     "--alpha": ("alpha", float, 0, 100),
     "--beta": ("beta", float, -100, 100),
-    "--beam": ("width", int, 1, 10_000),
+    "--beam": ("width", int, 1, WIDEST),
 }
 
 
@@ -140,9 +143,13 @@ class Text(Labelled):
 
     language_model  n-grams that answers are searched with, unless `--lm` names others: a vocabulary of this name has
                     the tokens, constants NAME.first, ... are `pdl.ngram.NGrams.arrays`; `alpha` and `beta` as there
+    words           a vocabulary, of whose names answers are made, unless `--words` names others; where texts are
+                    `visual`, in the order of steps
+    width           beginnings that a search has at a time, unless `--beam` says
     """
 
     any_script = True
+    keeps = True
     mark: int
     more: str
     visual: bool
@@ -151,18 +158,35 @@ class Text(Labelled):
     how: Mapping[str, Any] | None = None  # arguments of `Search`; None: the best class of each step
     _search: Search | None = None
 
-    def _take(self, more: str, visual: bool, language_model: str | None, alpha: float, beta: float) -> None:
+    def _take(
+        self,
+        more: str,
+        visual: bool,
+        language_model: str | None,
+        alpha: float,
+        beta: float,
+        words: str | None,
+        width: int | None,
+    ) -> None:
         self.more, self.visual = text("more", more), flag("visual", visual)
         self.language_model = None if language_model is None else text("language_model", language_model)
         self.alpha, self.beta = number("alpha", alpha, 0, 100), number("beta", beta, -100, 100)
+        self.words = None if words is None else text("words", words)
+        self.width = None if width is None else count("width", width, most=WIDEST)
 
     def bind(self, resources: Resources) -> None:
         super().bind(resources)
+        how: dict[str, Any] = {} if self.width is None else {"width": self.width}
         if self.language_model is not None:
             resources.check_vocabulary(self.language_model, self.name)
             tokens = resources.vocabularies[self.language_model]
-            model = NGrams.of_constants(self.language_model, tokens, resources.constants)
-            self.how = {"model": model, "alpha": self.alpha, "beta": self.beta}
+            how["model"] = NGrams.of_constants(self.language_model, tokens, resources.constants)
+            how |= {"alpha": self.alpha, "beta": self.beta}
+        if self.words is not None:
+            resources.check_vocabulary(self.words, self.name)
+            how["words"] = names = resources.vocabularies[self.words].names
+            check(1 <= len(names) <= MOST_WORDS, f"{self.name}: {len(names):,} words, expected 1 to {MOST_WORDS:,}")
+        self.how = how or None
 
     def best(self, value: Any) -> Any:
         """bool [T]: the steps whose best class is written."""
@@ -213,7 +237,7 @@ class Text(Labelled):
         if path := given.get("--lm"):
             if self.visual:
                 raise UsageError("--lm: this model writes all scripts from left to right; leave it out")
-            how["model"] = read_arpa(Path(path).expanduser())
+            how = {"alpha": self.alpha, "beta": self.beta, **how, "model": self._model_of(Path(path).expanduser())}
         for name, (key, kind, least, most) in _SETTINGS.items():
             if name not in given:
                 continue
@@ -227,6 +251,45 @@ class Text(Labelled):
                 raise UsageError(f"{name} {given[name]:.30}: expected a number from {least} to {most}")
         made.how, made._search = how, None
         return made
+
+    def kept(self) -> Kept:
+        how, made = self.how or {}, Kept()
+        if model := how.get("model"):
+            arrays = {f"{LANGUAGE_MODEL}.{name}": array for name, array in model.arrays().items()}
+            settings = {
+                "language_model": LANGUAGE_MODEL,
+                "alpha": how.get("alpha", self.alpha),
+                "beta": how.get("beta", self.beta),
+            }
+            kind = "characters" if model.characters else "words"
+            gone = f", {n:,} of which it cannot write" if (n := len(self._left_out(model))) else ""
+            alone = ", and no others" if model.closed else ""
+            about = f"{model.order}-grams of {len(model.tokens) - 2:,} {kind}{gone}{alone}"
+            made += Kept(settings, {LANGUAGE_MODEL: model.tokens}, arrays, {"language model": about})
+        if words := how.get("words"):
+            letters = self._numbers.keys()
+            words = [word for word in words if letters >= set(word)]
+            made += Kept({"words": WORDS}, {WORDS: Vocabulary(words)}, {}, {"words": f"{len(words):,}, and no others"})
+        if width := how.get("width"):
+            made += Kept({"width": width})
+        return made
+
+    def _left_out(self, model: NGrams) -> list[str]:
+        """The tokens of a model with characters that are not written."""
+        letters = self._numbers.keys() | ({SPACE} if model.characters else set())
+        return [token for token in model.tokens.names[2:] if not letters >= set(token)]
+
+    def _model_of(self, path: Path) -> NGrams:
+        model = read_arpa(path)
+        left_out, letters = self._left_out(model), "".join(self._numbers)
+        if 0 < len(left_out) == len(model.tokens) - 2:
+            foreign = "".join(sorted(set("".join(left_out)) - set(letters)))
+            raise DataError(
+                f"{path}: none of its {len(left_out):,} tokens, such as {left_out[0]!r:.40}, has only characters that "
+                f"the model writes ({letters:.80}); it does not write {foreign:.80}. Learn n-grams from texts as the "
+                "model writes them (pdl ngram --lower lowers letters)"
+            )
+        return model
 
     def _words_of(self, path: Path) -> list[str]:
         words, letters = read_words(path), self._numbers
@@ -263,9 +326,11 @@ class Ctc(Text):
         language_model: str | None = None,
         alpha: float = ALPHA,
         beta: float = BETA,
+        words: str | None = None,
+        width: int | None = None,
     ) -> None:
         self.mark = self.blank = count("blank", blank, least=0, most=1 << 31)
-        self._take(more, visual, language_model, alpha, beta)
+        self._take(more, visual, language_model, alpha, beta, words, width)
         self.seconds = None if seconds is None else number("seconds", seconds, 0, 3600)
 
     def answer(self, value: Any, classes: Sequence[int], steps: Sequence[int], score: float) -> dict[str, Any]:
@@ -350,9 +415,11 @@ class UntilEnd(Text):
         language_model: str | None = None,
         alpha: float = ALPHA,
         beta: float = BETA,
+        words: str | None = None,
+        width: int | None = None,
     ) -> None:
         self.mark = self.end = count("end", end, least=0, most=1 << 31)
-        self._take(more, visual, language_model, alpha, beta)
+        self._take(more, visual, language_model, alpha, beta, words, width)
 
     def best(self, value: Any) -> Any:
         return np.cumsum(value.argmax(axis=1) == self.end) == 0

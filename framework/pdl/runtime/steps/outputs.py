@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol, Self
 
+from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.runtime.drawing import Drawing, Mark
 from pdl.runtime.sample import Sample
 from pdl.runtime.steps.arguments import number
 from pdl.runtime.steps.base import Resources, Step
 from pdl.runtime.steps.inputs import Flag, InputStep
+from pdl.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,27 @@ class Follower(Protocol):
         """Those of the end of a sequence of so many elements."""
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What a bundle holds of the values of a step's options.
+
+    arguments     of the step, in pipeline.json
+    vocabularies  by name
+    constants     arrays by name
+    about         facts for people, by name
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: Kept) -> Kept:
+        """Both."""
+        mine, theirs = vars(self), vars(other)
+        return Kept(**{name: {**mine[name], **theirs[name]} for name in mine})
+
+
 class PostStep(Step):
     """A step for one output of one sample. The last one of an output gives the answer, and says how it is written to a
     table, compared and drawn.
@@ -74,6 +97,7 @@ class PostStep(Step):
     by_rows      whether it does the same to each row of a sequence, so that rows may come in any groups
     finds_text   whether the rows of an answer are texts of others under "text", best first, as in a conversation
     unprinted    keys of an answer that are left out where answers are printed, such as a waveform
+    keeps        whether a bundle can hold the values of its options (`kept`)
     """
 
     any_script: ClassVar[bool] = False
@@ -83,6 +107,7 @@ class PostStep(Step):
     finds_text: ClassVar[bool] = False
     by_rows: ClassVar[bool] = False
     unprinted: ClassVar[Sequence[str]] = ()
+    keeps: ClassVar[bool] = False
 
     @property
     def in_time(self) -> bool:
@@ -134,6 +159,10 @@ class PostStep(Step):
         """The step that answers where options of `flags` have these values; `predictor`
         (`pdl.runtime.predict.Predictor`) is the model without them."""
         return self
+
+    def kept(self) -> Kept:
+        """What a bundle holds so that this step, which `configured` made, answers in it without options."""
+        raise NotImplementedError(f"{type(self).__name__}.keeps, so it must define kept")
 
     def caption(self, answer: Any) -> str:
         """The answer in one line; UsageError where it has no such form."""

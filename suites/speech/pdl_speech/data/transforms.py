@@ -1,7 +1,8 @@
-"""What happens to sound between a mouth and samples, as transforms of "audio" float32 [T], for training.
+"""What happens to sound between a mouth and samples, as transforms of "audio" float32 [T], for training; and what of it
+can be done to "features" [frames, channels].
 
-All keep the length of a recording, but for `PadOrCrop` and `Speed`. What would exceed full scale is made quieter as a
-whole, so that its peak is 1; nothing but `Clip` clips. `rate` is that of the samples, in Hz.
+All keep the length of a recording, but for `PadOrCrop`, `Speed` and `Tempo`. What would exceed full scale is made
+quieter as a whole, so that its peak is 1; nothing but `Clip` clips. `rate` is that of the samples, in Hz.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ MOST_DB = 120.0
 
 
 @dataclass(frozen=True)
-class _Audio(Transform):
-    """A distortion of audio float32 [T], applied with probability `p`."""
+class _Distortion(Transform):
+    """A distortion of sample[`key`], float32 of a `shape`, applied with probability `p`."""
 
     p: Probability = 1.0
+    key: ClassVar[str] = "audio"
+    shape: ClassVar[str] = "[T]"
 
     def __post_init__(self) -> None:
         if not 0 <= self.p <= 1:
@@ -48,15 +51,16 @@ class _Audio(Transform):
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
         if not rng.chance(self.p):
             return sample
-        x = sample.get("audio")
-        if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.ndim != 1:
+        x = sample.get(self.key)
+        if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.ndim != 1 + self.shape.count(","):
             have = f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else f"keys {sorted(sample)}"
-            raise UsageError(f'{type(self).__name__} is for samples with "audio" float32 [T], not {have}')
-        return {**sample, "audio": self.audio(x, rng) if len(x) else x}
+            name = type(self).__name__
+            raise UsageError(f'{name} is for samples with "{self.key}" float32 {self.shape}, not {have}')
+        return {**sample, self.key: self.distorted(x, rng) if len(x) else x}
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
-        """The audio float32 [T], distorted; x is never written to."""
-        raise NotImplementedError(f"{type(self).__name__} must define audio")
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        """The sound, distorted; x is never written to."""
+        raise NotImplementedError(f"{type(self).__name__} must define distorted")
 
     def fault(self, what: str) -> ConfigError:
         """The error about an argument."""
@@ -76,7 +80,7 @@ class _Audio(Transform):
 
 
 @dataclass(frozen=True)
-class PadOrCrop(_Audio):
+class PadOrCrop(_Distortion):
     """One length for all: of longer audio a part; shorter audio gets zeros.
 
     samples   of the result, or instead of them
@@ -110,9 +114,9 @@ class PadOrCrop(_Audio):
         return [{"step": "pad_or_crop", "samples": self.length}]
 
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:  # also of no samples at all
-        return {**sample, "audio": self.audio(sample["audio"], rng)}
+        return {**sample, "audio": self.distorted(sample["audio"], rng)}
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         more = len(x) - self.length
         begin = more // 2
         if self.random:
@@ -121,7 +125,7 @@ class PadOrCrop(_Audio):
 
 
 @dataclass(frozen=True)
-class Gain(_Audio):
+class Gain(_Distortion):
     """Louder or quieter by `db` (from, to), uniformly drawn in dB; not beyond a peak of 1."""
 
     db: Sequence[float] = (-10.0, 10.0)
@@ -130,12 +134,12 @@ class Gain(_Audio):
         super().__post_init__()
         self._span("db", -MOST_DB, MOST_DB)
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         return bounded(x * np.float32(10 ** (rng.uniform(*self.db) / 20)))
 
 
 @dataclass(frozen=True)
-class Speed(_Audio):
+class Speed(_Distortion):
     """Faster or slower, and higher or lower with it: resampled by one of `factors`, hundredths from 0.5 to 2, to
     ceil(T / factor) samples (Ko et al., Audio augmentation for speech recognition, Interspeech 2015)."""
 
@@ -149,13 +153,13 @@ class Speed(_Audio):
             raise self.fault(f"factors={self.factors!r} must be from 0.5 to 2, in hundredths, as 0.95 is")
         self._set(factors=factors)
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         factor = self.factors[rng.integers(0, len(self.factors))]
         return bounded(resample(x, round(PERCENT * factor), PERCENT))
 
 
 @dataclass(frozen=True)
-class TimeShift(_Audio):
+class TimeShift(_Distortion):
     """Earlier or later by up to `seconds`: what leaves is lost, zeros follow."""
 
     seconds: Annotated[float, Range(above=0)] = 0.1
@@ -167,13 +171,13 @@ class TimeShift(_Audio):
         if not 0 < self.seconds < math.inf:
             raise self.fault(f"seconds={self.seconds!r} must be above 0")
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         most = min(round(self.seconds * self.rate), len(x))
         return fitted(x, len(x), rng.integers(-most, most + 1))
 
 
 @dataclass(frozen=True)
-class Noise(_Audio):
+class Noise(_Distortion):
     """Noise at a signal-to-noise ratio, uniformly drawn in dB: y = x + g n with 10 log10(mean(x^2) / mean((g n)^2)) =
     SNR over the whole of the audio. Silence stays silence.
 
@@ -196,7 +200,7 @@ class Noise(_Audio):
         if self.colour not in ("any", *rooms.COLOURS):
             raise self.fault(f"colour={self.colour!r} must be any, {', '.join(rooms.COLOURS)}")
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         snr = rng.uniform(*self.snr)
         if self.path is not None:
             return mixed(x, self._recorded(len(x), self.path, rng), snr)
@@ -219,7 +223,7 @@ def _recordings(path: str) -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True)
-class Mix(_Audio):
+class Mix(_Distortion):
     """Another recording of the data set, drawn uniformly, beneath this one at `snr` (from, to) dB, defined as for
     `Noise`; what the sample is labelled with stays. A longer one is cut at a random place, a shorter one repeated."""
 
@@ -242,7 +246,7 @@ class Mix(_Audio):
 
 
 @dataclass(frozen=True)
-class Reverb(_Audio):
+class Reverb(_Distortion):
     """Spoken in a room: convolved with the response of an empty box by the image method (Allen and Berkley, 1979), from
     the direct sound on, and brought back to the power that it had.
 
@@ -264,7 +268,7 @@ class Reverb(_Audio):
         if type(self.rooms) is not int or not 1 <= self.rooms <= 512:
             raise self.fault(f"rooms={self.rooms!r} must be from 1 to 512")
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         number = rng.integers(0, self.rooms)
         made = rooms.convolved(x, rooms.drawn(number, tuple(self.t60), self.rate, self.seed))  # type: ignore[arg-type]
         had, has = power(x), power(made)
@@ -272,7 +276,7 @@ class Reverb(_Audio):
 
 
 @dataclass(frozen=True)
-class Clip(_Audio):
+class Clip(_Distortion):
     """An overdriven microphone: samples are clipped to `share` (from, to) of the peak, uniformly drawn."""
 
     share: Sequence[float] = (0.2, 0.8)
@@ -282,13 +286,13 @@ class Clip(_Audio):
         super().__post_init__()
         self._span("share", 0.01, 1)
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         most = np.abs(x).max() * np.float32(rng.uniform(*self.share))
         return bounded(np.clip(x, -most, most))
 
 
 @dataclass(frozen=True)
-class BandLimit(_Audio):
+class BandLimit(_Distortion):
     """Without what lies above half of one of `rates` (Hz, all below `rate`), as of telephones (8000) and codecs of low
     rates: resampled to it and back."""
 
@@ -304,18 +308,18 @@ class BandLimit(_Audio):
             raise self.fault(f"rates={self.rates!r} must be whole numbers of Hz from 1000 to below rate={self.rate}")
         self._set(rates=rates)
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         low = self.rates[rng.integers(0, len(self.rates))]
         return bounded(resample(resample(x, self.rate, low), low, self.rate)[: len(x)])
 
 
 @dataclass(frozen=True)
-class MuLaw(_Audio):
+class MuLaw(_Distortion):
     """As over a telephone line: every sample becomes the nearest of the 255 levels of mu-law (ITU-T G.711)."""
 
     p: Probability = 0.5
 
-    def audio(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
         levels, between = _levels()
         return levels[np.searchsorted(between, x)]
 
@@ -325,6 +329,59 @@ def _levels() -> tuple[np.ndarray, np.ndarray]:
     """The levels of mu-law, ascending, and where the next one becomes the nearer."""
     levels = wav.mulaw_levels()
     return levels, (levels[1:] + levels[:-1]) / 2
+
+
+@dataclass(frozen=True)
+class _Features(_Distortion):
+    key: ClassVar[str] = "features"
+    shape: ClassVar[str] = "[frames, channels]"
+
+
+@dataclass(frozen=True)
+class Tempo(_Features):
+    """Faster or slower by a factor, uniformly drawn: features at ceil(frames / factor) even places, between two frames
+    on the line through both; at the same pitch, other than `Speed`."""
+
+    factor: Sequence[float] = (0.85, 1.15)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._span("factor", *SPEEDS)
+
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        count = math.ceil(len(x) / rng.uniform(*self.factor))
+        at = np.clip((np.arange(count) + 0.5) * (len(x) / count) - 0.5, 0, len(x) - 1)
+        before = at.astype(np.int64)
+        part = (at - before).astype(np.float32)[:, None]
+        made: np.ndarray = x[before] * (1 - part) + x[np.minimum(before + 1, len(x) - 1)] * part
+        return made
+
+
+@dataclass(frozen=True)
+class VocalTract(_Features):
+    """Cepstra as of a longer or shorter vocal tract (Jaitly and Hinton, ICML 2013 workshop): the log spectrum
+    sum_k c_k cos(k w) is read at w + 2 atan(a sin w / (1 - a cos w)), the all-pass warping, with a uniformly drawn from
+    `warp`, which is linear in c (Pitz and Ney, IEEE Trans. SAP 13(5), 2005). Features are coefficients of the
+    orthonormal cosine transform from 0 on, without liftering; of mel cepstra, 0.05 moves formants by about a tenth."""
+
+    warp: Sequence[float] = (-0.08, 0.08)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._span("warp", -0.5, 0.5)
+
+    def distorted(self, x: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        made: np.ndarray = x @ warping(x.shape[1], rng.uniform(*self.warp))
+        return made
+
+
+def warping(channels: int, a: float) -> np.ndarray:
+    """float32 [channels, channels]: what orthonormal cepstra are multiplied with, to be warped by a."""
+    w = (np.arange(8 * channels) + 0.5) * (np.pi / (8 * channels))
+    k = np.arange(channels)[:, None]
+    scale = np.where(k, 1.0, 0.5**0.5) * (2 / len(w)) ** 0.5
+    read = np.cos(k * (w + 2 * np.arctan2(a * np.sin(w), 1 - a * np.cos(w))))
+    return ((read * scale) @ (np.cos(k * w) * scale).T).astype(np.float32)
 
 
 def power(x: np.ndarray) -> float:

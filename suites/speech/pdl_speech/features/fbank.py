@@ -60,10 +60,12 @@ class Fbank(Features):
         self.preemphasis, self.remove_dc, self.snip_edges = preemphasis, remove_dc, snip_edges
         self.size, self.hop = int(rate * frame_length / 1000), int(rate * frame_shift / 1000)
         if self.size < 2 or self.hop < 1:
-            raise UsageError(f"Fbank: frames of {frame_length} ms every {frame_shift} ms are too short at {rate} Hz")
+            raise UsageError(
+                f"{type(self).__name__}: frames of {frame_length} ms every {frame_shift} ms are too short at {rate} Hz"
+            )
         self.n_fft = 1 << (self.size - 1).bit_length()
         highest = f_max if f_max > 0 else rate / 2 + f_max
-        check_range("Fbank", rate, f_min, highest)
+        check_range(type(self).__name__, rate, f_min, highest)
         before = 0 if snip_edges else self.size // 2 - self.hop // 2
         self.padding = (max(0, before), 0 if snip_edges else self.size - self.hop // 2 - before)
         shape = window_of(window, self.size, periodic=False) * scale
@@ -80,14 +82,21 @@ class Fbank(Features):
     def framing(self) -> Framing:
         """Frames within the waveform."""
         if not self.snip_edges:
-            raise UsageError("Fbank: without snip_edges a recording is mirrored at its ends, so it cannot be streamed")
+            raise UsageError(
+                f"{type(self).__name__}: without snip_edges a recording is mirrored at its ends, so it cannot be "
+                "streamed"
+            )
         self.require_layers()
         return Framing(self.size, self.hop, 1)
 
     def compute(self, x: pdl.Tensor) -> pdl.Tensor:
         """Waveforms [N, T] -> [N, frames, n_mels]."""
+        return self.bands(x, self.filters, self.window, self.preemphasis)
+
+    def bands(self, x: pdl.Tensor, filters: pdl.Tensor, window: pdl.Tensor, preemphasis: float) -> pdl.Tensor:
+        """Logarithms of the energies in bands, filters [n_fft // 2 + 1, B] -> [N, frames, B]."""
         return pdl.mel_spectrogram(
-            x, self.filters, self.n_fft, hop_length=self.hop, win_length=self.size, window=self.window,
-            padding=self.padding, pad_mode="symmetric", remove_dc=self.remove_dc, preemphasis=self.preemphasis,
+            x, filters, self.n_fft, hop_length=self.hop, win_length=self.size, window=window,
+            padding=self.padding, pad_mode="symmetric", remove_dc=self.remove_dc, preemphasis=preemphasis,
             log_floor=self.floor,
         )  # fmt: skip

@@ -13,29 +13,51 @@ from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl_speech.features.base import FrameLayer, inside
 
+LOUD = 1e30  # above all features
+
 
 class CMVN(FrameLayer):
     """Each channel less its mean over the frames of a recording, over its standard deviation (biased).
 
     variance  whether deviations are divided by
     eps       what is added to variances
+    within    both are those of the frames alone whose mean over channels is at most so much below the largest one, in
+              the unit of the features: of logarithms, the frames that are spoken, however much silence is around them;
+              null: of all frames
     """
 
-    shown = ("variance", "eps")
+    shown = ("variance", "eps", "within")
 
-    def __init__(self, *, variance: bool = True, eps: Annotated[float, Range(above=0)] = 1e-5) -> None:
-        self.variance, self.eps = variance, eps
+    def __init__(
+        self,
+        *,
+        variance: bool = True,
+        eps: Annotated[float, Range(above=0)] = 1e-5,
+        within: Annotated[float, Range(above=0)] | None = None,
+    ) -> None:
+        self.variance, self.eps, self.within = variance, eps, within
 
     def forward(self, x: pdl.Tensor, frames: pdl.Tensor | None = None) -> pdl.Tensor:
         """x [N, frames, channels], normalised; padding becomes 0 where `frames` says what it is."""
-        if frames is None:
-            x = x - pdl.mean(x, axis=1, keepdims=True)
-            return x / pdl.sqrt(pdl.mean(x * x, axis=1, keepdims=True) + self.eps) if self.variance else x
-        own = inside(x, frames)
-        count = pdl.astype(pdl.reshape(frames, (x.shape[0], 1, 1)), x.dtype)
-        mean = pdl.sum(pdl.where(own, x, 0.0), axis=1, keepdims=True) / count
-        x = pdl.where(own, x - mean, 0.0)
-        return x / pdl.sqrt(pdl.sum(x * x, axis=1, keepdims=True) / count + self.eps) if self.variance else x
+        own = None if frames is None else inside(x, frames)
+        counted = own
+        if self.within is not None:
+            level = pdl.mean(x, axis=2, keepdims=True)
+            most = pdl.max(level if own is None else pdl.where(own, level, -LOUD), axis=1, keepdims=True)
+            loud = level >= most - self.within
+            counted = loud if own is None else own & loud
+        x = x - _mean(x, counted)
+        if self.variance:
+            x = x / pdl.sqrt(_mean(x * x, counted) + self.eps)
+        return x if own is None else pdl.where(own, x, 0.0)
+
+
+def _mean(x: pdl.Tensor, counted: pdl.Tensor | None) -> pdl.Tensor:
+    """[N, 1, channels] of x [N, frames, channels], over all frames or those that count, bool [N, frames, 1]."""
+    if counted is None:
+        return pdl.mean(x, axis=1, keepdims=True)
+    number = pdl.sum(pdl.astype(counted, x.dtype), axis=1, keepdims=True)
+    return pdl.sum(pdl.where(counted, x, 0.0), axis=1, keepdims=True) / number
 
 
 class GlobalCMVN(FrameLayer):

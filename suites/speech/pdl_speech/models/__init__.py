@@ -1,6 +1,7 @@
 """The models: one file per family."""
 
 from pdl_speech.models.audio_net import AudioNet
+from pdl_speech.models.audio_vgg import AudioVGG
 from pdl_speech.models.bc_resnet import BCResNet
 from pdl_speech.models.conformer import Conformer
 from pdl_speech.models.crepe import CREPE
@@ -17,9 +18,11 @@ from pdl_speech.models.silero_vad import SileroVAD
 from pdl_speech.models.slot_net import SlotNet
 from pdl_speech.models.speaker_net import SpeakerNet
 from pdl_speech.models.speech_net import SpeechNet
+from pdl_speech.models.wave_cnn import WaveCNN
 from pdl_speech.models.x_vector import XVector
 
 __all__ = [
-    "CREPE", "ECAPATDNN", "PANN", "AudioNet", "BCResNet", "Conformer", "DSCNN", "DVector", "DeepSpeech2", "FastSpeech2",
-    "MatchboxNet", "QuartzNet", "SileroVAD", "SlotNet", "SpeakerNet", "SpeechNet", "SpeechResNet", "XVector",
+    "CREPE", "ECAPATDNN", "PANN", "AudioNet", "AudioVGG", "BCResNet", "Conformer", "DSCNN", "DVector", "DeepSpeech2",
+    "FastSpeech2", "MatchboxNet", "QuartzNet", "SileroVAD", "SlotNet", "SpeakerNet", "SpeechNet", "SpeechResNet",
+    "WaveCNN", "XVector",
 ]  # fmt: skip

@@ -14,12 +14,13 @@ from pdl.hints import Range
 from pdl.nn.decoder import positions
 from pdl.nn.streaming import WHOLE, Past
 from pdl_speech.features import Features
+from pdl_speech.models.attention_decoder import AttentionDecoder
 from pdl_speech.models.audio_net import as_image
 from pdl_speech.models.speech_net import Real, SpeechNet
+from pdl_speech.models.waves import waves
 
 Width = Annotated[int, Range(1)]
 Rate = Annotated[float, Range(0, below=1)]
-PERIOD = 10_000.0  # of the slowest wave of positions, over 2 pi
 NEVER = -1e9
 
 
@@ -41,14 +42,6 @@ class Subsampling(nn.Module):
             y = y if past is WHOLE else past.extended(y, 1)
             y = real.mask(pdl.relu(pdl.conv2d(y, conv.weight, conv.bias, stride=2, padding=padding)))
         return self.last(y.reshape(y.shape[0], y.shape[1], self.out)), real
-
-
-def waves(far: pdl.Tensor, dim: int) -> pdl.Tensor:
-    """Distances float32 [n, 1] -> [n, dim]: sine and cosine of each in dim / 2 waves (Dai et al., arXiv
-    1901.02860)."""
-    width = dim // 2
-    angles = far * pdl.as_tensor((PERIOD ** -(np.arange(width) / width)).astype(np.float32))
-    return pdl.concat([pdl.sin(angles), pdl.cos(angles)], axis=1)
 
 
 def distances(x: pdl.Tensor) -> pdl.Tensor:
@@ -176,7 +169,11 @@ class Conformer(SpeechNet):
     dropout             behind each part of a block, and of weights of attention
     chunk               so many steps at once, for streaming: a step looks at its chunk and at `left` chunks before, and
                         convolutions look back alone (Zhang et al., arXiv 2012.05481); null: at the whole sound
-    left                chunks before; with 16 steps a chunk is 640 ms, and 4 of them are 2.6 s
+    left                chunks before. What is said is known when its chunk has been heard: with chunk 6, within 240 ms
+                        (left 10: by 2.4 s before it); with 16 within 640 ms (left 4), where steps see more of what
+                        follows, for about two thirds of the computing
+    decoder             layers of an `AttentionDecoder` of the same width, which learns beside CTC and judges the most
+                        probable texts (`pdl export --form rescoring`; 2012.05481: 6); null: there is none
     All else is as in `SpeechNet`.
     """
 
@@ -194,6 +191,7 @@ class Conformer(SpeechNet):
         dropout: Rate = 0.1,
         chunk: Width | None = None,
         left: Annotated[int, Range(0)] = 4,
+        decoder: Width | None = None,
         pretrained: str | None = None,
     ) -> None:
         if dim % heads or dim % 2:
@@ -208,6 +206,8 @@ class Conformer(SpeechNet):
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(Block(dim, heads, kernel, dropout, chunk is not None) for _ in range(layers))
         self.classifier = nn.Linear(dim, num_classes)
+        if decoder is not None:
+            self.decoder = AttentionDecoder(num_classes, dim, heads, decoder, dropout)
         self.finish_init(pretrained)
 
     def encode(self, features: pdl.Tensor, real: Real, past: Past = WHOLE) -> tuple[pdl.Tensor, Real]:

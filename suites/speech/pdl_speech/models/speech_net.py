@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pdl
 from pdl import nn
@@ -12,6 +12,9 @@ from pdl.decoder_state import Framing
 from pdl.errors import UsageError
 from pdl.nn.streaming import WHOLE, Past, Streaming
 from pdl_speech.models.audio_net import AudioNet
+
+if TYPE_CHECKING:
+    from pdl_speech.models.attention_decoder import AttentionDecoder
 
 
 class Real:
@@ -54,6 +57,8 @@ class SpeechNet(AudioNet):
     classifier: nn.Linear
     tolerance: ClassVar[float] = 1e-4
     """How far a bundle may be from the net, as a share of the largest output."""
+    decoder: AttentionDecoder | None = None
+    """What judges texts of what `encode` gives; None: texts are written by CTC alone."""
     chunk: int | None = None
     """Of nets that can be streamed, the steps of a chunk; None: it reads whole sounds alone."""
 
@@ -73,9 +78,14 @@ class SpeechNet(AudioNet):
     def forward(self, x: pdl.Tensor, lengths: pdl.Tensor | None = None) -> Any:
         """x [N, T], or what else the features take, and the samples of each, int64 [N] (None: all T) -> logits [N,
         steps, num_classes], and the steps of each, int64 [N] (None)."""
-        real = Real(None if lengths is None else self.features.frames(lengths))
-        y, real = self.encode(real.mask(self.features(x, lengths)), real)
+        y, real = self.encoded(x, lengths)
         return self.classifier(y), real.counts
+
+    def encoded(self, x: pdl.Tensor, lengths: pdl.Tensor | None = None) -> tuple[pdl.Tensor, Real]:
+        """Sounds as `forward` takes them -> what classifier and decoder read [N, steps, C], and which steps are
+        real."""
+        real = Real(None if lengths is None else self.features.frames(lengths))
+        return self.encode(real.mask(self.features(x, lengths)), real)
 
     def encode(self, features: pdl.Tensor, real: Real, past: Past = WHOLE) -> tuple[pdl.Tensor, Real]:
         """features [N, frames, channels], 0 behind the real ones -> what the classifier reads [N, steps, C], and which

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,10 +14,12 @@ import pdl
 from pdl import nn
 from pdl.data import Dataset
 from pdl.dims import Dim
-from pdl.errors import listed
+from pdl.errors import UsageError, listed
 from pdl.export.deployment import Deployment
+from pdl.export.systems import Composed
 from pdl.ops.base import Spec
 from pdl.report import Card
+from pdl.runtime.predict import pipeline_of
 from pdl.train.task import first_samples
 from pdl_speech.audio import wav
 from pdl_speech.data.recordings import rate_of
@@ -25,6 +27,8 @@ from pdl_speech.deploy import AudioDeployer, parameters
 from pdl_speech.features import Given
 from pdl_speech.models.speech_net import Chunks, SpeechNet
 from pdl_speech.recognition.loader import sound_of
+from pdl_speech.rescoring import ENCODED, TEXTS
+from pdl_speech.steps.rescored import SHARE, share
 
 if TYPE_CHECKING:
     from pdl_speech.recognition.task import SpeechRecognition
@@ -41,6 +45,18 @@ class Alone(nn.Module):
         return self.net(x)[0]  # type: ignore[no-any-return]
 
 
+class Listener(nn.Module):
+    """The same with what the decoder reads."""
+
+    def __init__(self, net: SpeechNet) -> None:
+        self.net = net
+
+    def forward(self, x: pdl.Tensor) -> tuple[pdl.Tensor, pdl.Tensor]:
+        """x [N, T] -> logits [N, steps, num_classes], and what was heard [N, steps, C]."""
+        heard, _ = self.net.encoded(x)
+        return self.net.classifier(heard), heard
+
+
 def streamed(net: SpeechNet) -> Chunks | None:
     """A net chunk by chunk; None of one that reads whole sounds alone."""
     return None if net.chunk is None else Chunks(net)
@@ -51,6 +67,42 @@ class RecognitionDeployer(AudioDeployer):
     softmax and greedy decoding follow, with the times of words."""
 
     task: SpeechRecognition
+    forms: ClassVar[Mapping[str, str]] = {
+        "rescoring": "the most probable texts are judged by the net's attention decoder (--attention W)"
+    }
+
+    def composed(self, model: Any, dataset: Any, values: Mapping[str, Sequence[str]]) -> Composed | None:
+        if self.chosen != "rescoring":
+            return None
+        if model.decoder is None:
+            raise UsageError(
+                f"--form rescoring: {type(model).__name__} has no decoder; train one with it (model.decoder=2)"
+            )
+        alone = self.deployment(model, dataset)
+        listener = replace(alone, module=Listener(model), outputs=("logits", ENCODED), stream=None)
+        n, b, sizes = Dim.symbol("n", 3), Dim.symbol("b", 5), (Dim.symbol("s", 17), Dim.symbol("l", 9))
+        heard = [listener.run(pipeline_of(alone).collate([alone.prepared(each)]))[ENCODED][0] for each in alone.samples]
+        rng, dim = np.random.default_rng(0), heard[0].shape[1]
+        judge = Deployment(
+            module=model.decoder,
+            inputs={ENCODED: Spec((n, sizes[0], dim), pdl.float32), TEXTS: Spec((n, b, sizes[1]), pdl.int64)},
+            outputs=("logits",),
+            pre={},
+            post={},
+            samples=[
+                {ENCODED: each, TEXTS: rng.integers(1, len(self.task.characters) + 1, (3 + i, 5 + i))}
+                for i, each in enumerate(heard)
+            ],
+            prepare=lambda sample: sample,  # type: ignore[no-any-return]
+            tolerance=model.tolerance,
+            about={"parameters": parameters(model.decoder)},
+        )
+        share_of = {} if not (given := values.get(SHARE.name)) else {"attention": share(given[-1])}
+        return Composed(
+            {"_target_": "pdl_speech.Rescorer", **share_of},
+            {"listener": listener, "judge": judge},
+            {"listener": {name: each for name, each in values.items() if name != SHARE.name}},
+        )
 
     def deployment(self, model: Any, dataset: Any = None) -> Deployment:
         post = {"logits": [{"step": "softmax"}, {"step": "ctc", "seconds": model.seconds}]}

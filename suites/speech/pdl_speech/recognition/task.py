@@ -17,6 +17,10 @@ from pdl.errors import ConfigError, DataError, ShapeError, listed
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.nn.module import evaluating
+from pdl.runtime.predict import pipeline_of
+from pdl.runtime.sample import Sample
+from pdl.runtime.session import Session
+from pdl.runtime.steps.labels import Ctc
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.task import first_samples
 from pdl_speech.fitting import check_rates
@@ -45,6 +49,8 @@ class SpeechRecognition(Task):
                  among those known, and those with more characters than the net has steps for. Without it they are an
                  error. Evaluation keeps them, as mistakes
     mistakes     how many of the worst mistakes the report draws
+    attention    the share of a net's decoder in the loss, beside CTC (Watanabe et al., IEEE JSTSP 11(8), 2017); of nets
+                 without one the loss is that of CTC
 
     Texts are compared in Unicode's normal form C, with one space between words. Samples are {"audio": float32 [T],
     "text": str}, or {"features": float32 [frames, channels], "text": str} for nets with `pdl_speech.features.Given`;
@@ -62,12 +68,14 @@ class SpeechRecognition(Task):
         punctuation: bool = False,
         skip: bool = False,
         mistakes: Annotated[int, Range(0)] = 24,
+        attention: Annotated[float, Range(0, 1)] = 0.7,
     ) -> None:
         self.characters = unicodedata.normalize("NFC", characters or "")
         twice = [c for c, n in Counter(self.characters).items() if n > 1]
         if twice:
             raise ConfigError(f"task.characters: {listed(twice, 10)} more than once; give each character once")
         self.lower, self.punctuation, self.skip, self.mistakes = lower, punctuation, skip, mistakes
+        self.attention = attention
         self.net: SpeechNet | None = None  # once it is known
         self._numbered: tuple[str, dict[str, int]] = ("", {})
 
@@ -104,14 +112,46 @@ class SpeechRecognition(Task):
 
     # -- training ------------------------------------------------------------------------------------------------------
     def step(self, model: Module, batch: Any) -> Loss:
-        logits, steps = model(pdl.as_tensor(batch["audio"]), pdl.as_tensor(batch["samples"]))
-        return Loss(self._loss(logits, steps, batch), len(batch["audio"]))
+        assert isinstance(model, SpeechNet)
+        heard, real = model.encoded(pdl.as_tensor(batch["audio"]), pdl.as_tensor(batch["samples"]))
+        assert real.counts is not None
+        loss, count = self._loss(model.classifier(heard), real.counts, batch), len(batch["audio"])
+        if model.decoder is None:
+            return Loss(loss, count)
+        labels, lengths = pdl.as_tensor(batch["labels"]), pdl.as_tensor(batch["lengths"])
+        other = model.decoder.loss(heard, labels, lengths, real)
+        return Loss(
+            (1 - self.attention) * loss + self.attention * other, count, parts={"ctc": loss, "attention": other}
+        )
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
+        if isinstance(model, Deployed) and model.session.bundle is not None and model.session.bundle.parts:
+            return self._answered(model.session, batch)
         logits, steps = self._heard(model, batch)
         texts = [self.clean(text) for text in batch["text"]]
-        heard = (self.decode(logits.numpy(), steps.numpy()), texts, np.asarray(batch["index"]))
+        found = self._searched(model, logits.numpy(), steps.numpy())
+        heard = (found, texts, np.asarray(batch["index"]))
         return Loss(self._loss(logits, steps, batch), len(texts), heard)
+
+    def _answered(self, session: Session, batch: Any) -> Loss:
+        """What a system of several models says, which gives texts alone."""
+        (port,), pipeline = session.inputs, pipeline_of(session)
+        found = []
+        for sound, count in zip(batch["audio"], batch["samples"].tolist(), strict=True):
+            made = session.run({port.name: sound[None, :count]})
+            found.append(pipeline.finish({name: y[0] for name, y in made.items()}, Sample())["text"])
+        texts = [self.clean(text) for text in batch["text"]]
+        return Loss(pdl.zeros(()), len(texts), (found, texts, np.asarray(batch["index"])), known=False)
+
+    def _searched(self, model: Module, logits: Array, steps: Array) -> list[str]:
+        """The texts of logits: those that a bundle searches, where it does; else the most probable class of each
+        step."""
+        pipeline = model.session.pipeline if isinstance(model, Deployed) else None
+        step = None if pipeline is None else pipeline.answering(Ctc)
+        if pipeline is None or step is None or step.how is None:
+            return self.decode(logits, steps)
+        rows = zip(logits, steps.tolist(), strict=True)
+        return [pipeline.finish({"logits": row[:count]}, Sample())["text"] for row, count in rows]
 
     def _heard(self, model: Module, batch: Any) -> tuple[pdl.Tensor, pdl.Tensor]:
         """Logits [N, T, classes] and steps int64 [N]; a bundle, which takes no lengths, is given each sound alone."""
