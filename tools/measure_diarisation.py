@@ -31,7 +31,7 @@ from pdl_speech.turns import DiarisationError, Turn, diarisation_error
 People = Mapping[str, Sequence[np.ndarray]]
 Conversation = tuple[int, list[Turn], Voices]
 RATE, COLLAR = 16000, 0.25
-THRESHOLDS = np.round(np.arange(0.5, 0.8, 0.02), 2).tolist()
+BETWEEN = [(low, high) for low in (0.4, 0.45, 0.5, 0.55) for high in (0.7, 0.75, 0.8, 0.85)]
 
 
 def without_pauses(wave: np.ndarray) -> np.ndarray:
@@ -131,10 +131,11 @@ def main() -> None:
     parser.add_argument("--label", default="speaker")
     parser.add_argument("--conversations", type=int, default=6, help="of each number of speakers")
     parser.add_argument("--seconds", type=float, default=90.0)
-    parser.add_argument("--threshold", type=float, help="not chosen, but given")
+    parser.add_argument("--between", type=float, nargs=2, metavar=("LOW", "HIGH"), help="not chosen, but given")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    diariser = Diariser(open_model(args.vad), open_model(args.voice), threshold=args.threshold or 0.6)
+    low, high = args.between or BETWEEN[0]
+    diariser = Diariser(open_model(args.vad), open_model(args.voice), low=low, high=high)
     (step,) = (steps[-1] for steps in diariser.pipeline.post.values())
     assert isinstance(step, Diarised)
     sources: dict[str, Any] = {args.table: AudioTable(args.table, file=args.file, label=args.label, rate=RATE)}
@@ -142,14 +143,14 @@ def main() -> None:
         sources[args.digits] = FSDD(args.digits, label="speaker", rate=RATE)
     made = {name: halves_of(people_of(data), diariser, args) for name, data in sources.items()}
     found: dict[str, Any] = {}
-    if not args.threshold:
+    if not args.between:
         rates = {
-            t: float(np.mean([together(error(step, one, least=t)[0] for one in few).rate for few, _ in made.values()]))
-            for t in THRESHOLDS
+            each: np.mean([together(error(step, one, between=each)[0] for one in few).rate for few, _ in made.values()])
+            for each in BETWEEN
         }
-        step.least = min(rates, key=rates.__getitem__)
-        found["chosen by"] = {str(t): round(rate, 4) for t, rate in rates.items()}
-    found["threshold"] = step.least
+        step.between = min(rates, key=rates.__getitem__)
+        found["chosen by"] = {f"{low} {high}": round(float(rate), 4) for (low, high), rate in rates.items()}
+    found["between"] = step.between
     for name, (_, few) in made.items():
         known = {"number given": measured(step, few, True), "number found": measured(step, few, False)}
         found[name] = {"conversations": len(few), **known}

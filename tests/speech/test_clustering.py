@@ -60,11 +60,31 @@ def test_average_linkage_is_that_of_scipy() -> None:
 def test_the_number_of_groups_is_found(sizes: tuple[int, ...]) -> None:
     x, group = vectors(sizes, 0.08)
     assert (agglomerated(x @ x.T, least=0.5) == group).all()
+    assert (agglomerated(x @ x.T, least=0.1, most=0.9) == group).all()
+    assert agglomerated(x @ x.T, least=-2.0, most=-1.0).max() == 0  # all are as near as that
     assert agglomerated(x @ x.T, count=3).max() == 2
+
+
+def test_the_number_that_stays_for_longest_is_taken() -> None:
+    """Three pairs, of which two are near each other: three groups from 0.5 to 0.9, two from 0.2 to 0.5."""
+    s = np.full((6, 6), 0.2)
+    s[:4, :4] = 0.5
+    for i in (0, 2, 4):
+        s[i : i + 2, i : i + 2] = 0.9
+    for least, most, wanted in (
+        (0.0, 1.0, 3),
+        (0.0, 0.6, 2),
+        (0.25, 0.6, 2),
+        (0.3, 0.8, 3),
+        (0.85, 1.0, 6),
+        (0.0, 0.1, 1),
+    ):
+        assert agglomerated(s, least=least, most=most).max() + 1 == wanted
+    assert agglomerated(s, least=0.25, most=0.6, count=5).max() + 1 == 5
 
 
 def test_few_points() -> None:
     for n in (0, 1, 2, 3):
         x = np.eye(3)[:n]
-        assert len(agglomerated(x @ x.T)) == n
+        assert len(agglomerated(x @ x.T)) == len(agglomerated(x @ x.T, least=0.5, most=0.8)) == n
     assert agglomerated(np.ones((2, 2)), count=5).tolist() == [0, 1]

@@ -162,7 +162,7 @@ def test_parts_that_do_not_fit_are_named() -> None:
         ((other, VOICE), "vad does not answer as it should"),
         ((VAD, other), "voice does not answer as it should"),
         ((VAD, VOICE, other), "does not write what is said"),
-        ((VAD, part(spectrum, "embedding", Gallery())), "give threshold"),
+        ((VAD, part(spectrum, "embedding", Gallery())), "give low and high"),
     ):
         with pytest.raises(UsageError, match=why):
             Diariser(*parts)
@@ -209,5 +209,8 @@ def test_the_system_of_the_index_is_whole() -> None:
         build = hub.entry(entry).build
         assert build is not None
         parts[name] = SimpleNamespace(pipeline=Pipeline.read(build.pipeline, Resources(), "hub.yaml"))
-    (step,) = Diariser(**parts, threshold=found.predictor["threshold"]).pipeline.post["segments"]
-    assert step.least == found.predictor["threshold"]
+    arguments = {name: value for name, value in found.predictor.items() if name != "_target_"}
+    (step,) = Diariser(**parts, **arguments).pipeline.post["segments"]
+    assert step.between == (0.55, 0.8)
+    with pytest.raises(UsageError, match=r"low=0.9 must be below high=0.786"):
+        Diariser(**parts, low=0.9)

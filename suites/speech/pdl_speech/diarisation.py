@@ -29,7 +29,8 @@ class Diariser:
     vad        finds speech: answers with `speech_segments`
     voice      tells voices apart: answers with `gallery`
     words      writes what is said: answers with texts and the times of words; None: nothing is written
-    threshold  the least mean cosine of two groups that are one speaker; null: that of the gallery
+    low, high  the least mean cosine of two groups that are one speaker is between these, where the number of speakers
+               stays the same for longest; null: 0.05 below and 0.2 above the threshold of the gallery
     window     seconds of a window; a shorter segment is one
     hop        seconds from one window to the next, at most
     pause      seconds: pauses of a speaker that are not longer are in a segment
@@ -41,7 +42,8 @@ class Diariser:
         voice: Predictor,
         words: Predictor | None = None,
         *,
-        threshold: Annotated[float, Range(-1, 1)] | None = None,
+        low: Annotated[float, Range(-1, 1)] | None = None,
+        high: Annotated[float, Range(-1, 1)] | None = None,
         window: Annotated[float, Range(0.2, 60)] = 1.6,
         hop: Annotated[float, Range(0.05, 60)] = 0.5,
         pause: Annotated[float, Range(0, 60)] = 0.5,
@@ -54,12 +56,18 @@ class Diariser:
                 "Diariser: voice does not answer as it should: its pipeline must be waveform, and gallery behind the "
                 "net, as that of speech/resemblyzer or of a run of pdl_speech.SpeakerVerification"
             )
-        least = gallery.threshold if threshold is None else number("threshold", threshold, -1, 1)
-        if least is None:
-            raise UsageError("Diariser: the gallery of voice has no threshold; give threshold, such as 0.6")
+        known = gallery.threshold
+        if known is None and (low is None or high is None):
+            raise UsageError("Diariser: the gallery of voice has no threshold; give low and high, such as 0.55 and 0.8")
+        first, last = (
+            max(-1.0, min(1.0, known + by)) if given is None and known is not None else number(name, given, -1, 1)
+            for name, given, by in (("low", low, -0.05), ("high", high, 0.2))
+        )
+        if first >= last:
+            raise UsageError(f"Diariser: low={first:g} must be below high={last:g}")
         self.vad, self.voice = vad, voice
         self.window, self.hop = number("window", window, 0.2, 60), number("hop", hop, 0.05, 60)
-        step = Diarised(voice, gallery, least, number("pause", pause, 0, 60), words)
+        step = Diarised(voice, gallery, (first, last), number("pause", pause, 0, 60), words)
         self.pipeline = Pipeline({"audio": [Waveform(source.rate)]}, {"segments": [step]})
 
     def __call__(self, item: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Diarised(PostStep):
     in which they begin; with `--enrolled` those have their names whose vector is near enough, as `gallery` decides.
 
     voice    the model that tells voices apart, with its step `gallery`
-    least    mean cosine of two groups that are one speaker
+    between  the least mean cosine of two groups that are one speaker is between these (`agglomerated`)
     pause    seconds
     words    a model that writes what is said
     count    how many speakers; None: as many as are found
@@ -57,9 +57,14 @@ class Diarised(PostStep):
     any_script = True
 
     def __init__(
-        self, voice: Predictor, gallery: Gallery, least: float, pause: float, words: Predictor | None = None
+        self,
+        voice: Predictor,
+        gallery: Gallery,
+        between: tuple[float, float],
+        pause: float,
+        words: Predictor | None = None,
     ) -> None:
-        self.voice, self.gallery, self.least, self.pause = voice, gallery, least, pause
+        self.voice, self.gallery, self.between, self.pause = voice, gallery, between, pause
         self.words = _writing(words)
         self.count: int | None = None
         self.known: Enrolled | None = None
@@ -81,7 +86,9 @@ class Diarised(PostStep):
         """The number of the speaker in each window."""
         vectors, seconds = unit(voices.vectors), np.diff(voices.spans, axis=1)[:, 0]
         long = np.flatnonzero(seconds > min(SHORT, float(seconds.max())) - 1e-3)
-        group = agglomerated(vectors[long] @ vectors[long].T, least=self.least, count=self.count)
+        group = agglomerated(
+            vectors[long] @ vectors[long].T, least=self.between[0], most=self.between[1], count=self.count
+        )
         shares = np.array([turn.end - turn.start for turn in turns_of(voices, [""] * len(seconds))])
         spoken = np.bincount(group, shares[long])
         kept = np.flatnonzero((spoken >= min(BRIEF, spoken.max())) | (self.count is not None))
