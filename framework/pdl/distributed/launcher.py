@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from pdl.errors import PackageError, UsageError
+from pdl.threads import available_cores
 
 NEEDS = "training with several processes needs Open MPI and mpi4py: pip install 'pdl-core[mpi]'"
 #: what the starter of a job tells each of its processes: how many they are, and which this one is
@@ -38,10 +40,11 @@ def _told(names: Sequence[str], otherwise: int) -> int:
 
 
 def end_job(code: int) -> None:
-    """End all processes of the job with this exit code."""
-    from mpi4py import MPI
+    """End all processes of the job with this exit code; where there is no MPI here, none has joined the others."""
+    with suppress(ImportError, RuntimeError):
+        from mpi4py import MPI
 
-    MPI.COMM_WORLD.Abort(code)
+        MPI.COMM_WORLD.Abort(code)
 
 
 def command(
@@ -60,7 +63,7 @@ def command(
     bind     whether processes keep to cores of their own; not where others use the machine, too
     options  more of mpirun's
     """
-    cores = len(os.sched_getaffinity(0))
+    cores = available_cores()
     each = threads or max(1, cores // workers)
     line = [mpirun(), *options, "-n", str(workers)]
     if hosts:
@@ -97,10 +100,8 @@ def start(line: Sequence[str], *, once: bool = False) -> int:
         job = subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
     except OSError as error:
         raise UsageError(f"{line[0]} cannot be started: {error}") from error
-    before = {
-        number: signal.signal(number, _handed_on(job, once))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    receive = _handed_on(job, once)  # one for all: a second signal may be another one
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         assert job.stderr is not None
         with job.stderr:

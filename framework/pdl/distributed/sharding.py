@@ -16,7 +16,7 @@ from pdl.dtype import Array, bfloat16, real_of
 from pdl.errors import UsageError
 from pdl.kernels.copies import convert
 from pdl.optim import Optimizer
-from pdl.optim.clip import total_norm
+from pdl.optim.clip import bound, total_norm
 from pdl.tensor import Tensor
 
 
@@ -94,7 +94,7 @@ class ShardedOptimizer:
         mine = total_norm(piece.grad for piece, _ in self.pieces.values() if piece.grad is not None) ** 2
         rows = total_norm(p.grad for p in self.reduction.parameters if p.grad is not None) ** 2
         norm = math.sqrt(float(self.group.rows(np.array([mine])).sum()) + rows)
-        return norm, min(1.0, most / (norm + 1e-6))
+        return norm, bound(norm, most)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the whole optimiser, on every rank; all ranks must ask."""

@@ -44,8 +44,13 @@ def clip_scale(params: Tensor | Iterable[Tensor], max_norm: float) -> tuple[floa
     `Optimizer.step(scale=...)`, which applies it as it reads them. The gradients stay as they are.
     """
     norm = total_norm(p.grad for p in _with_gradient(params) if p.grad is not None)
+    return norm, bound(norm, max_norm)
+
+
+def bound(norm: float, max_norm: float) -> float:
+    """The factor min(1, max_norm / (norm + 1e-6)); NaN for a norm that is none."""
     scale = max_norm / (norm + 1e-6)
-    return norm, 1.0 if scale >= 1 else scale
+    return 1.0 if scale >= 1 else scale
 
 
 def clip_grad_value_(params: Tensor | Iterable[Tensor], clip_value: float) -> None:

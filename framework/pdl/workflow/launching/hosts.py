@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from pdl.distributed.launcher import command
 from pdl.errors import UsageError
+from pdl.threads import available_cores
 from pdl.workflow.launching.common import matched
 
 #: of RFC 1123, or an IPv4 address; such a name is no option of ssh
@@ -30,6 +31,6 @@ def on_hosts(words: Sequence[str], hosts: Sequence[str], *, threads: int | None 
         raise UsageError("--hosts: there is no ssh here; install it (Debian, Ubuntu: apt install openssh-client)")
     places = [int(host.partition(":")[2] or 1) for host in hosts]
     own = os.environ.get("PDL_NUM_THREADS", "")
-    each = threads or (int(own) if own.isdigit() and int(own) else max(1, len(os.sched_getaffinity(0)) // max(places)))
+    each = threads or (int(own) if own.isdigit() and int(own) else max(1, available_cores() // max(places)))
     told = [f"{name}:{n}" for name, n in zip(names, places, strict=True)]
     return command(["train", *words], sum(places), hosts=told, threads=each)
