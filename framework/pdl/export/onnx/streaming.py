@@ -25,9 +25,10 @@ def stream_to_onnx(
 ) -> Report:
     """Write NAME_step.onnx for `path` NAME.onnx; it is compared with ONNX Runtime on chunks of `sequences` [T, ...].
 
-    It takes names[0] float32 [1, window, ...], how many frames of the chunk are real, counts int64 [1], and state.0,
-    state.1, ..., zeros at first; it gives names[1] [1, steps, ...] and next.0, next.1, ..., which are the states of the
-    next chunk. Chunk c begins with element c chunk shift - before, and elements that the sequence does not have are 0.
+    It takes `names[0]` float32 [1, window, ...], how many frames of the chunk are real, counts int64 [1], and state.0,
+    state.1, ..., zeros at first; it gives `names[1]` of shape [1, steps, ...] and next.0, next.1, ..., the states of
+    the next chunk. Chunk c begins with element c chunk shift - before, and elements that the sequence does not have
+    are 0.
     The metadata `stream` says these numbers, and shape and dtype of each state.
     """
     framing, states = stream.framing, [f"state.{i}" for i in range(len(stream.kinds))]
