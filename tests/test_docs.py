@@ -122,6 +122,16 @@ def _write_objects(place: Path) -> None:
     street = cv2.imread(str(place / "street/images/all/0.png"))
     cv2.imwrite(str(place / "street.jpg"), np.tile(street, (4, 4, 1)))
     cv2.imwrite(str(place / "cells.png"), np.full((64, 64), 20, np.uint8))
+    cv2.imwrite(str(place / "road.jpg"), street)
+    for name in ("images", "masks"):
+        (place / "roads" / name).mkdir(parents=True)
+    for number in range(12):
+        image, mask = np.full((64, 96, 3), 90, np.uint8), np.zeros((64, 96), np.uint8)
+        mask[30 + number :], mask[40:50, 4 * number : 4 * number + 20] = 1, 2
+        image[mask > 0], image[mask == 2] = 160, 230
+        cv2.imwrite(str(place / f"roads/images/{number}.jpg"), image)
+        cv2.imwrite(str(place / f"roads/masks/{number}.png"), mask)
+    (place / "roads/classes.txt").write_text("sky\nroad\ncar\n")
     film = VideoWriter(place / "traffic.mp4", 25.0)
     for shift in range(3):
         film.write(np.roll(street, shift, axis=1)[:96, :96].copy())

@@ -102,6 +102,7 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": IMAGE, "post": [{"step": "detections", "scores": "y", "labels": "y"}]},
         {"pre": IMAGE, "post": [{"step": "keypoints"}]},
         {"pre": IMAGE, "post": [CENTRES]},
+        {"pre": IMAGE, "post": [{"step": "segmentation"}]},
     ],
     "pdl-graph": [
         {"pre": [{"step": "graph", "part": "x", "kind": "node", "features": 4}]},

@@ -6,12 +6,13 @@ same values and gradients in fewer passes over memory (`pdl.norm_conv`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pdl import ops
 from pdl.errors import ShapeError
 from pdl.nn.conv import Conv2d, Padding
 from pdl.nn.norm import Activation, BatchNorm2d
+from pdl.ops.moments import moments
 from pdl.tensor import Tensor
 
 
@@ -40,21 +41,29 @@ def conv_norm(
     Training takes the statistics of the batch, and moves the running ones; evaluation takes the running ones, where
     they are kept.
     """
-    if conv.bias is not None or conv.dilation != (1, 1):
-        raise ShapeError("conv_norm: the convolution has a bias or a dilation; call the layers one after the other")
+    if conv.bias is not None:
+        raise ShapeError("conv_norm: the convolution has a bias; call the layers one after the other")
     live = norm.training or norm.running_mean is None or norm.running_var is None
-    value, before = (x.value, x) if isinstance(x, Raw) else (x, None)
-    made = ops.norm_conv(
-        value,
-        conv.weight,
-        norm=before and before.norm,
-        eps=before.eps if before else 1e-5,
-        activation=before.activation if before else None,
-        stride=conv.stride,
-        padding=conv.padding if padding is None else padding,
-        groups=conv.groups,
-        statistics=live,
-    )
+    pads = conv.padding if padding is None else padding
+    made: Any
+    if conv.dilation == (1, 1):
+        value, before = (x.value, x) if isinstance(x, Raw) else (x, None)
+        made = ops.norm_conv(
+            value,
+            conv.weight,
+            norm=before and before.norm,
+            eps=before.eps if before else 1e-5,
+            activation=before.activation if before else None,
+            stride=conv.stride,
+            padding=pads,
+            groups=conv.groups,
+            statistics=live,
+        )
+    else:
+        h = finish(x) if isinstance(x, Raw) else x
+        window: Any = {"stride": conv.stride, "padding": pads, "dilation": conv.dilation, "groups": conv.groups}
+        made = ops.conv2d(h, conv.weight, **window)
+        made = moments(made) if live else made
     if live:
         y, mean, var = made
         if norm.training:

@@ -39,6 +39,33 @@ class Metric:
         raise NotImplementedError(f"{type(self).__name__} must define compute")
 
 
+class Several(Metric):
+    """An accumulator of several numbers, of which `compute` gives the first."""
+
+    def numbers(self) -> dict[str, float]:
+        """All of them by name."""
+        raise NotImplementedError(f"{type(self).__name__} must define numbers")
+
+
+class Shown(Metric):
+    """One of the numbers of another metric, which alone is shown the batches: a line of its own in the log."""
+
+    def __init__(self, source: Several, name: str) -> None:
+        self.source, self.name = source, name
+
+    @classmethod
+    def all(cls, source: Several) -> dict[str, Metric]:
+        """All numbers of a metric by name, the first of which is its own."""
+        first, *others = source.numbers()
+        return {first: source, **{name: cls(source, name) for name in others}}
+
+    def update(self, *outputs: Any) -> None:
+        """The source has seen them."""
+
+    def compute(self) -> float:
+        return self.source.numbers()[self.name]
+
+
 class Mean(Metric):
     """Weighted mean: sum(weight * value) / sum(weight)."""
 

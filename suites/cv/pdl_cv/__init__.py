@@ -15,7 +15,8 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_cv.OldName": "pdl_cv.NewName"}; recipes with the old ones keep working."""
 
-INIT = {task: f"pdl_cv.{task}.init:write_recipe" for task in ("classification", "detection", "instance", "keypoints")}
+TASKS = ("classification", "detection", "instance", "keypoints", "segmentation")
+INIT = {task: f"pdl_cv.{task}.init:write_recipe" for task in TASKS}
 """What `pdl init cv.<task>` calls."""
 
 CONVERT = dict.fromkeys(("coco", "voc", "yolo", "labelme", "csv", "masks"), "pdl_cv.data.boxes.convert:convert")

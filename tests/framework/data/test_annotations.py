@@ -361,11 +361,28 @@ def test_stacks_of_annotated_samples_are_worked_on_one_by_one() -> None:
             np.testing.assert_array_equal(batch[name][i], sample[name])
 
 
+MOVING = [
+    T.Resize((50, 70)), T.Letterbox(96), T.RandomHorizontalFlip(p=1.0), T.RandomCrop(48, padding=8),
+    T.RandomAffine(degrees=30, translate=0.2, scale=(0.7, 1.4)), T.RandomPerspective(p=1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", MOVING, ids=lambda each: type(each).__name__)
+def test_the_class_of_each_pixel_moves_as_an_instance_does(transform: Transform) -> None:
+    """Where it is known; what comes from outside counts nothing."""
+    sample = drawn(3)
+    sample = {"image": sample["image"], "masks": sample["masks"][:1], "mask": sample["masks"][0] * np.uint8(254)}
+    after = transform(sample, rng())
+    assert after["mask"].shape == after["image"].shape[:2]
+    assert set(np.unique(after["mask"]).tolist()) <= {0, 254, 255}
+    np.testing.assert_array_equal(after["mask"] == 254, after["masks"][0] == 1)
+
+
 def test_batches_of_one_drawn_size() -> None:
     """Batches as the loader of detection pads them; each is of one size, a function of its position."""
     resized, sizes = T.BatchRandomResize([60, (45, 90), (90, 120)]), set()
     for i in range(12):
-        samples = [drawn(10 * i + k) for k in range(4)]
+        samples = [{**each, "mask": each["masks"][0]} for each in (drawn(10 * i + k) for k in range(4))]
         batch = {name: np.stack([s[name] for s in samples]) for name in samples[0]}
         batch["boxes"][3, 2], batch["labels"][3, 2] = 0, -1
         after = resized(batch, rng(i))
@@ -375,7 +392,7 @@ def test_batches_of_one_drawn_size() -> None:
         assert after["boxes"][3, 2].tolist() == [0, 0, 0, 0]
         for k, sample in enumerate(samples):
             alone = T.Resize((h, w), "linear")(sample, rng())
-            for name in ("image", "masks", "keypoints", "area", "points"):
+            for name in ("image", "masks", "mask", "keypoints", "area", "points"):
                 np.testing.assert_allclose(after[name][k], alone[name], rtol=1e-6, atol=1e-4)
             np.testing.assert_allclose(after["boxes"][k][:2], alone["boxes"][:2], atol=1e-4)
     assert sizes == {(60, 60), (45, 90), (90, 120)}

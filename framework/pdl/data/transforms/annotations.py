@@ -1,9 +1,10 @@
-"""What is annotated on an image follows its motions: boxes, masks, keypoints and points.
+"""What is annotated on an image follows its motions: boxes, masks, keypoints, points, and the class of each pixel.
 
 A sample of detection is {"image": uint8 [H, W, C], "boxes": float32 [n, 4], "labels": int64 [n]} and may have, of n
 each, `masks` uint8 [n, H, W], `keypoints` float32 [n, P, 3], `crowd` and `difficult` bool [n], `area` float32 [n];
-furthermore `points` float32 [Q, 2] and `flip_pairs` int64 [k, 2]. Boxes are (x1, y1, x2, y2); pixel (0, 0) covers the
-square from 0 to 1, so that the box of a whole image is (0, 0, W, H).
+furthermore `points` float32 [Q, 2] and `flip_pairs` int64 [k, 2]. One of segmentation has `mask` uint8 [H, W], the
+class of each pixel, 255 (`IGNORED`) where it counts nothing, as what comes from outside of the image does. Boxes are
+(x1, y1, x2, y2); pixel (0, 0) covers the square from 0 to 1, so that the box of a whole image is (0, 0, W, H).
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ INSTANCES = ("boxes", "labels", "masks", "keypoints", "crowd", "difficult", "are
 """What a sample has one of for each instance."""
 MIN_VISIBLE = 0.1
 """The share of its moved box that an instance must keep inside of the image, or it is dropped."""
+
+IGNORED = 255
+"""The class of pixels that count nothing."""
 
 Pairs = Sequence[Sequence[int]] | np.ndarray | None
 
@@ -83,11 +87,19 @@ def follow(sample: Sample, motion: Motion, before: tuple[int, ...], shape: tuple
         out |= {name: sample[name] for name in INSTANCES if name in sample}
     if "keypoints" in sample:
         out["keypoints"] = _moved_keypoints(sample, matrix, shape, flip_pairs, owner)
+    if "mask" in sample:
+        out["mask"] = moved_classes(sample["mask"][None], motion)[0]
     if "masks" in sample:
         out["masks"] = motion.masks(sample["masks"])
         if "boxes" in sample:
             out = by_masks(out, turned=matrix[0, 1] != 0 or matrix[1, 0] != 0)
     return out
+
+
+def moved_classes(masks: np.ndarray, motion: Motion) -> np.ndarray:
+    """Classes uint8 [n, H, W] of pixels after a motion; outside is 0 to `Motion.masks`, and so is `IGNORED` + 1."""
+    moved: np.ndarray = motion.masks(masks + np.uint8(1)) - np.uint8(1)
+    return moved
 
 
 def selected(sample: Sample, keep: np.ndarray) -> Sample:

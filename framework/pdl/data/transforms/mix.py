@@ -13,7 +13,7 @@ from pdl.data.dataset import Batch
 from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
 from pdl.data.transforms._args import Interpolation, Probability, choice, number, size_pair
-from pdl.data.transforms.annotations import transform
+from pdl.data.transforms.annotations import moved_classes, transform
 from pdl.data.transforms.geometry import resize_all
 from pdl.data.transforms.motion import Scaled
 from pdl.errors import ConfigError, UsageError
@@ -112,7 +112,7 @@ class CutMix(_Mix):
 
 @dataclass(frozen=True)
 class BatchRandomResize(Transform):
-    """Scale all images of a batch to one of `sizes`, drawn uniformly, with their boxes, masks, keypoints and points:
+    """Scale all images of a batch to one of `sizes`, drawn uniformly, with all that is annotated:
     training at several scales (Redmon, Farhadi, arXiv 1612.08242, section 2: "multi-scale training").
 
     A training step is compiled for each size, so there should be few. Arrays of boxes are [N, M, 4], of masks
@@ -149,6 +149,8 @@ class BatchRandomResize(Transform):
         if "masks" in batch:
             masks = motion.masks(batch["masks"].reshape(-1, *before))
             out["masks"] = masks.reshape(*batch["masks"].shape[:2], *size)
+        if "mask" in batch:
+            out["mask"] = moved_classes(batch["mask"], motion)
         if "area" in batch:
             out["area"] = np.float32(batch["area"] * (matrix[0, 0] * matrix[1, 1]))
         return out

@@ -10,7 +10,7 @@ import numpy as np
 
 from pdl.errors import DataError, ShapeError, UsageError
 from pdl.hints import Range
-from pdl.train.metrics import Metric
+from pdl.train.metrics import Several
 from pdl_cv.detection.average_precision import (
     THRESHOLDS,
     Accumulated,
@@ -62,7 +62,7 @@ class ClassResult:
     score: float
 
 
-class AveragePrecision(Metric):
+class AveragePrecision(Several):
     """Base of the three below: what is compared, a subclass says.
 
     classes   their names in the order of labels
@@ -334,22 +334,3 @@ def _mean(values: Any) -> float:
     values = np.asarray(values)
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else float("nan")
-
-
-class Shown(Metric):
-    """One of the numbers of another metric, which alone is shown the batches: a line of its own in the log."""
-
-    def __init__(self, source: AveragePrecision, name: str) -> None:
-        self.source, self.name = source, name
-
-    @classmethod
-    def all(cls, source: AveragePrecision) -> dict[str, Metric]:
-        """All numbers of a metric by name, the first of which is its own."""
-        first, *others = source.numbers()
-        return {first: source, **{name: cls(source, name) for name in others}}
-
-    def update(self, *outputs: Any) -> None:
-        """The source has seen them."""
-
-    def compute(self) -> float:
-        return self.source.numbers()[self.name]

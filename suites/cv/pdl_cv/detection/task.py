@@ -17,12 +17,13 @@ from pdl.nn import Module
 from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.classes import agreed
 from pdl.train.images import answer, first_images
+from pdl.train.metrics import Shown
 from pdl_cv.data.detection import annotated_at
 from pdl_cv.detection.baselines import baselines
 from pdl_cv.detection.check import check_recipe
 from pdl_cv.detection.deploy import DetectionDeployer
 from pdl_cv.detection.loader import detection_loader
-from pdl_cv.detection.metrics import BoxAP, Protocol, Shown
+from pdl_cv.detection.metrics import BoxAP, Protocol
 from pdl_cv.detection.preview import DetectionPreviewer
 from pdl_cv.detection.report import DetectionReporter
 from pdl_cv.detection.smoke import smoke_test

@@ -8,7 +8,8 @@ import numpy as np
 
 from pdl.runtime.frame import Frame
 from pdl.train import Metric
-from pdl_cv.detection.metrics import BoxAP, MaskAP, Shown
+from pdl.train.metrics import Shown
+from pdl_cv.detection.metrics import BoxAP, MaskAP
 from pdl_cv.detection.overlaps import Runs
 from pdl_cv.detection.task import Detection
 from pdl_cv.instance.metrics import MaskDice, MaskMatches

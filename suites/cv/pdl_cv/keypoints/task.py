@@ -17,9 +17,9 @@ from pdl.nn import Module
 from pdl.train import Deployed, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.classes import agreed
 from pdl.train.images import answer, first_images
+from pdl.train.metrics import Shown
 from pdl_cv.data.detection import annotated_at
 from pdl_cv.detection.check import check_recipe
-from pdl_cv.detection.metrics import Shown
 from pdl_cv.detection.smoke import smoke_test
 from pdl_cv.keypoints.baselines import baselines
 from pdl_cv.keypoints.deploy import KeypointDeployer

@@ -3,8 +3,10 @@ foreign checkpoints.
 """
 
 from pdl_cv.models.alexnet import AlexNet
+from pdl_cv.models.bisenet_v2 import BiSeNetV2
 from pdl_cv.models.blazeface import BlazeFace
 from pdl_cv.models.convnext import ConvNeXt
+from pdl_cv.models.deeplab_v3_plus import DeepLabV3Plus
 from pdl_cv.models.densenet import DenseNet
 from pdl_cv.models.detector import Backbone
 from pdl_cv.models.efficientnet import EfficientNet
@@ -19,17 +21,20 @@ from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3
 from pdl_cv.models.picodet import PicoDet
 from pdl_cv.models.pp_lcnet import PPLCNet
+from pdl_cv.models.pp_liteseg import STDC, PPLiteSeg
 from pdl_cv.models.pp_tinypose import PPTinyPose
 from pdl_cv.models.pp_yoloe import PPYOLOE
 from pdl_cv.models.pyramidbox import PyramidBox
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
 from pdl_cv.models.rt_detr import RTDETR
+from pdl_cv.models.segformer import SegFormer
 from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
 from pdl_cv.models.simple_baseline import SimpleBaseline
 from pdl_cv.models.squeezenet import SqueezeNet
 from pdl_cv.models.ssd import SSD
 from pdl_cv.models.swin import SwinTransformer
+from pdl_cv.models.unet import UNet
 from pdl_cv.models.vgg import VGG
 from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
 from pdl_cv.models.yolov3 import YOLOv3
@@ -37,10 +42,12 @@ from pdl_cv.models.yolox import YOLOX
 
 __all__ = [
     "AlexNet",
+    "BiSeNetV2",
     "BlazeFace",
     "Backbone",
     "CifarResNet",
     "ConvNeXt",
+    "DeepLabV3Plus",
     "DenseNet",
     "DistilledVisionTransformer",
     "EfficientNet",
@@ -54,6 +61,7 @@ __all__ = [
     "MobileNetV2",
     "MobileNetV3",
     "PPLCNet",
+    "PPLiteSeg",
     "PPTinyPose",
     "PPYOLOE",
     "PicoDet",
@@ -62,10 +70,13 @@ __all__ = [
     "RepVGG",
     "ResNet",
     "SSD",
+    "STDC",
+    "SegFormer",
     "ShuffleNetV2",
     "SimpleBaseline",
     "SqueezeNet",
     "SwinTransformer",
+    "UNet",
     "VGG",
     "VisionTransformer",
     "YOLOX",

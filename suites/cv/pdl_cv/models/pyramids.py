@@ -8,8 +8,11 @@ from typing import Any
 
 import pdl
 from pdl import nn
+from pdl.errors import UsageError
 from pdl.nn.blocks import ConvNorm
 from pdl.nn.module import evaluating
+from pdl.ops.base import Spec
+from pdl.program import trace
 from pdl_cv.models.detector import LOOKED_AT, without_classifier
 
 
@@ -77,6 +80,32 @@ class Taps(nn.Module):
         self.net(x)
         maps, self._maps = self._maps, []
         return maps
+
+
+def dilated(net: nn.Module, stride: int) -> nn.Module:
+    """A classification net for images of three channels whose last maps have the stride `stride` in place of a larger
+    one: convolutions beyond it do not step, and those behind them look as far apart as before (Chen et al., arXiv
+    1706.05587, section 3.1). UsageError where a pooling steps beyond it."""
+    with evaluating(net):
+        program = trace(net, Spec((1, LOOKED_AT, LOOKED_AT, 3), pdl.float32))
+    convs = {id(module.weight): module for module in net.modules() if isinstance(module, nn.Conv2d)}
+    for node in program.nodes:
+        steps = getattr(node.op, "stride", ())
+        image = node.inputs[0]
+        if not steps or image is None or len(image.spec.shape) != 4:
+            continue
+        at = LOOKED_AT // image.spec.shape[1]
+        own = [convs[id(value.tensor)] for value in node.inputs[1:] if value is not None and id(value.tensor) in convs]
+        if at * max(steps) > stride and not own and max(steps) > 1:
+            raise UsageError(f"{type(net).__name__}: a pooling goes beyond a stride of {stride}")
+        for conv in own:
+            if at * max(steps) > stride:
+                conv.stride = (1, 1)
+            if at > stride:
+                rate = at // stride
+                conv.dilation = (rate, rate)
+                conv.padding = tuple(rate * (size // 2) for size in conv.kernel_size)
+    return net
 
 
 def pyramid_level(regions: pdl.Tensor, *, strides: Sequence[int], canonical: float = 224.0) -> pdl.Tensor:

@@ -16,8 +16,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from pdl_cv import rle
-from pdl_cv.data.boxes.shapes import encoded_map
 from pdl_cv.data.boxes.table import Skeleton
+from pdl_cv.palette import encoded_map
 
 if TYPE_CHECKING:
     from pdl_cv.data.detection import DetectionFolder

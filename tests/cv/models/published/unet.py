@@ -1,0 +1,5 @@
+"""A well-known implementation with batch norms, for three channels and two classes."""
+
+from tests.cv.models.published import Fact
+
+FACTS = {"unet": Fact(31_037_698, "milesial/Pytorch-UNet", None, 256)}
