@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(sys.argv[1])
 # .npz and .txt: data and its licence; .toml and .md: the template of a suite
-KEPT = {".py", ".yaml", ".html", ".css", ".json", ".typed", ".npz", ".txt", ".toml", ".md"}
+KEPT = {".py", ".c", ".yaml", ".html", ".css", ".json", ".typed", ".npz", ".txt", ".toml", ".md"}
 
 for path in sorted((ROOT / "pdl").rglob("*")):
     if path.suffix in KEPT or path.name == "py.typed":

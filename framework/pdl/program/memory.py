@@ -54,7 +54,11 @@ class Plan:
 
 
 def plan_memory(
-    program: Program, held: Mapping[Value, bool] | None = None, late: Mapping[Value, int] | None = None
+    program: Program,
+    held: Mapping[Value, bool] | None = None,
+    late: Mapping[Value, int] | None = None,
+    *,
+    dense: bool = False,
 ) -> Plan:
     """Lifetimes, sharing in place, and offsets. MemoryLimitError where the block is over the limit of this thread.
 
@@ -62,10 +66,11 @@ def plan_memory(
            output of the program then lies where the input did
     late   inputs that are written just before a node, of that number, and not before the first: even one that no node
            reads takes no byte of what lives then
+    dense  windows are left in place only where they are the whole of what they look into, in its order
     """
     check_memory(max((size_of(v.spec) for node in program.nodes for v in node.outputs), default=0))
     last = _last_reads(program)
-    views = _find_views(program)
+    views = _find_views(program, dense)
     owner: dict[Value, Storage] = {}
     storages: list[Storage] = []
     held, late = held or {}, late or {}
@@ -138,7 +143,7 @@ def _overwritten(
     return None
 
 
-def _find_views(program: Program) -> set[Value]:
+def _find_views(program: Program, dense: bool) -> set[Value]:
     """Values of view ops that really are windows: found by applying the op to arrays that nobody touches."""
     block = np.empty(max([1, *(size_of(v.spec) for n in program.nodes for v in n.inputs if v is not None)]), np.uint8)
     shown: dict[Value, Array] = {}
@@ -155,6 +160,8 @@ def _find_views(program: Program) -> set[Value]:
             continue
         source = stand_in(node.inputs[0])
         window = node.op.view(source)
+        if dense and not (window.flags.c_contiguous and window.size == source.size):
+            continue
         if window.size == 0 or np.may_share_memory(window, source):
             found.add(node.outputs[0])
             shown[node.outputs[0]] = window

@@ -1,0 +1,197 @@
+"""What one does with a bundle: `compile_model` writes its program as C."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from pdl.dtype import Array
+from pdl.errors import CheckError, UsageError
+from pdl.export.c.model import Report, identifier, to_c
+from pdl.export.c.project import FLAGS, write_project
+from pdl.export.c.steps import Steps
+from pdl.program import Program
+from pdl.runtime.bundle import Bundle, read
+from pdl.runtime.session import Session, of_bundle
+from pdl.version import __version__
+from pdl.workflow.locating import located
+
+TARGETS = ("c",)
+BUNDLE = "model.pdl"
+#: seconds that the compiler of this machine, or the test, may take
+PATIENCE = 300
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What `compile_model` made.
+
+    facts       (name, value), for people and programs
+    difference  of the compiled test from the runtime, where this machine has a C compiler; else None
+    code        bytes of instructions that this machine's compiler makes of it with -Os; None likewise
+    """
+
+    folder: Path
+    files: list[Path]
+    report: Report
+    difference: float | None
+    code: int | None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def facts(self) -> list[tuple[str, Any]]:
+        """What `pdl compile` shows."""
+        made = self.report
+        takes, gives = (
+            ", ".join(f"{p.name} {p.dtype} [{', '.join(map(str, p.shape))}]" for p in ports)
+            for ports in (made.inputs, made.outputs)
+        )
+        code = "" if self.code is None else f" + {self.code:,} code"
+        ops = ", ".join(f"{count} {name}" for name, count in sorted(made.ops.items(), key=lambda each: -each[1]))
+        said = "no C compiler here" if self.difference is None else f"{self.difference:.1e} of the runtime's outputs"
+        return [
+            ("folder", str(self.folder)),
+            ("function", f"{made.name}_run: {takes} -> {gives}"),
+            ("flash", f"{made.flash + (self.code or 0):,} bytes: {made.flash:,} weights and tables{code}"),
+            ("RAM", f"{made.ram:,} bytes: {made.arena:,} arena + {made.ram - made.arena:,} inputs and outputs"),
+            ("ops", ops),
+            ("difference", said),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        made = self.report
+        return {
+            "folder": str(self.folder), "files": [path.name for path in self.files], "name": made.name,
+            "flash": made.flash, "code": self.code, "arena": made.arena, "ram": made.ram, "ops": dict(made.ops),
+            "inputs": [vars(p) for p in made.inputs], "outputs": [vars(p) for p in made.outputs],
+            "difference": self.difference, "notes": self.notes,
+        }  # fmt: skip
+
+
+def compile_model(
+    model: str | Path,
+    out: str | Path,
+    *,
+    to: str = "c",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    name: str = "",
+    apart: bool = False,
+    fast: bool = False,
+) -> Compiled:
+    """Write the program of a bundle (or of a run's model.pdl, or of a model of the hub) as C99 into a folder.
+
+    shapes   of inputs by name, whole, as (1, 32, 32, 3); by default one sample of the size that it was traced at
+    name     of the files and functions; by default the bundle's
+    apart    weights in a file beside the source, which the assembler includes: for those of many megabytes
+    fast     3x3 convolutions by Winograd's filters, whose weights take four times the bytes
+
+    The test main.c is compiled and run where this machine has a C compiler. CheckError where it differs from the
+    runtime by more than 1e-5 of the outputs, or, on bytes, at all.
+    """
+    if to not in TARGETS:
+        raise UsageError(f"--to {to}: choose {' or '.join(TARGETS)}")
+    bundle = read(_bundle_of(model))
+    program, takes, gives = _program(bundle)
+    label = identifier(name or Path(bundle.source).stem or bundle.meta["name"])
+    steps = Steps(label, bundle.pipeline, bundle.labels)
+    about = _about(bundle, label)
+    made = to_c(
+        program, label, shapes=shapes, inputs=takes, outputs=gives, about=about, extra=steps, apart=apart, fast=fast
+    )
+    session = of_bundle(bundle, threads=1)
+    sample = _sample(session, made)
+    expected = session.run(sample)
+    exact = any(op.startswith("Q") for op in made.ops) and all(p.dtype == "uint8" for p in made.outputs)
+    folder = Path(out)
+    files = write_project(folder, made, sample, expected, exact=exact, version=__version__)
+    difference, code = _checked(folder, made)
+    return Compiled(folder, files, made, difference, code, steps.notes)
+
+
+def _bundle_of(model: str | Path) -> Path:
+    """The bundle of a word of the command line."""
+    path = located(str(model))
+    if path.is_dir():
+        path = path / BUNDLE
+        if not path.is_file():
+            raise UsageError(f"{model} has no {BUNDLE}; write it first: pdl export {model}")
+    return path
+
+
+def _program(bundle: Bundle) -> tuple[Program, list[str], list[str]]:
+    """The program of a bundle, with the names of its inputs and outputs. UsageError for kinds that are no one
+    program."""
+    stored = bundle.program
+    if stored["kind"] == "program":
+        return bundle.build(), stored["inputs"], stored["outputs"]
+    kinds = {
+        "system": "several models",
+        "decoder": "a model that writes token by token",
+        "onnx": "a graph whose form depends on its input",
+    }
+    raise UsageError(f"{bundle.source} is {kinds[stored['kind']]}; what becomes C is one program of fixed sizes")
+
+
+def _about(bundle: Bundle, name: str) -> str:
+    licence = f"Licence of the weights: {bundle.meta['licence']}" if bundle.meta["licence"] else ""
+    lines = [
+        f"{bundle.meta['name']} as C, written by pdl {__version__}.",
+        licence,
+        f"See README.txt; {name}_run is the net.",
+    ]
+    return "\n".join(line.replace("*/", "* /") for line in lines if line)
+
+
+def _sample(session: Session, made: Report) -> dict[str, Array]:
+    """Made-up inputs that the model takes."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for port in made.inputs:
+        given = session.pipeline.random(port.name, port.shape, rng, {}) if session.pipeline is not None else None
+        if given is None or given.shape != port.shape:
+            whole = np.dtype(port.dtype).kind in "iub"
+            given = rng.integers(0, 2, port.shape) if whole else rng.standard_normal(port.shape)
+        found[port.name] = np.asarray(given).astype(port.dtype)
+    return found
+
+
+def _checked(folder: Path, made: Report) -> tuple[float | None, int | None]:
+    """The difference that main.c finds, and the bytes of code; None where there is no compiler. CheckError where the
+    sources do not compile, or differ from the runtime."""
+    compiler = next((found for word in ("cc", "gcc", "clang") if (found := shutil.which(word))), None)
+    if compiler is None:
+        return None, None
+    name = made.name
+    more = [f"{name}_weights.S"] if made.weights else []
+    with TemporaryDirectory() as place:
+        program, object_file = Path(place) / "test", Path(place) / "model.o"
+        flags = FLAGS.replace("-O3", "-O1").split()
+        _run([compiler, *flags, "-o", str(program), "main.c", f"{name}.c", *more, "-lm"], folder)
+        said = _run([str(program)], folder)
+        _run([compiler, *FLAGS.replace("-O3", "-Os").split(), "-c", "-o", str(object_file), f"{name}.c"], folder)
+        code = _code_bytes(object_file)
+    return float(said.split()[-1]), code
+
+
+def _run(command: Sequence[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    if done.returncode:
+        raise CheckError(f"{folder}: {' '.join(command[:1])}: {(done.stderr or done.stdout).strip()[:2000]}")
+    return done.stdout
+
+
+def _code_bytes(object_file: Path) -> int | None:
+    """Bytes of the sections of instructions of an object file, as binutils' size tells them."""
+    tool = shutil.which("size")
+    if tool is None:
+        return None
+    lines = _run([tool, "-A", str(object_file)], object_file.parent).splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(".text"))

@@ -1,0 +1,169 @@
+"""Programs as C99: what a compiler of this machine makes of them computes what the runtime does."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import pdl
+from pdl import nn
+from pdl.dtype import Array
+from pdl.errors import ShapeError, UsageError
+from pdl.export.c import EMITTERS, to_c
+from pdl.export.c.model import Report
+from pdl.export.quantise import calibrate
+from pdl.ops.base import Spec
+from pdl.program import Program
+from pdl.program.tracing import trace
+from pdl.runtime.session import Session
+from pdl.testing.ops import onnx_programs
+from tests.framework.ops.test_ops import CASES
+
+CC = next((found for word in ("cc", "gcc", "clang") if (found := shutil.which(word))), None)
+pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler on this machine")
+#: cases of each op
+MOST = 1
+FLAGS = ["-std=c99", "-fPIC", "-shared", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror"]
+FLAGS += ["-Wno-aggressive-loop-optimizations"]  # GCC sees loops that no size reaches
+
+
+class Written(NamedTuple):
+    """A program in C, the arrays that it is run on, and what the runtime answers."""
+
+    made: Report
+    given: Sequence[Array]
+    wanted: Sequence[Array]
+
+
+def written(program: Program, name: str, given: Sequence[Array], **more: Any) -> Written:
+    session = Session.of(program, tune=False)
+    names = [port.name for port in session.inputs]
+    made = to_c(program, name, shapes=dict(zip(names, [a.shape for a in given], strict=True)), inputs=names, **more)
+    return Written(made, given, list(session.run(dict(zip(names, given, strict=True))).values()))
+
+
+def answers(folder: Path, all_of: Sequence[Written], *flags: str) -> Iterator[list[Array]]:
+    """The outputs of each program, all compiled into one library."""
+    for each in all_of:
+        (folder / f"{each.made.name}.c").write_text(each.made.source)
+        (folder / f"{each.made.name}.h").write_text(each.made.header)
+    sources = [f"{each.made.name}.c" for each in all_of]
+    subprocess.run([str(CC), *FLAGS, *flags, "-o", "all.so", *sources, "-lm"], cwd=folder, check=True)
+    library = ctypes.CDLL(str(folder / "all.so"))
+    for each in all_of:
+        outs = [np.full(p.shape, 77, p.dtype) for p in each.made.outputs]
+        arrays = [np.ascontiguousarray(a) for a in each.given] + outs
+        library[f"{each.made.name}_run"](*(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))
+        yield outs
+
+
+def difference(found: Sequence[Array], wanted: Sequence[Array]) -> float:
+    """The largest one, over the larger of 1 and the largest number."""
+    worst = 0.0
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        assert np.array_equal(np.isnan(x), np.isnan(y))
+        same = (x == y) | np.isnan(x)
+        apart = np.where(same, 0.0, np.abs(np.where(same, 0, x) - np.where(same, 0, y)))
+        size = np.abs(y[np.isfinite(y)]).max(initial=1.0)
+        worst = max(worst, float(apart.max(initial=0.0)) / size)
+    return worst
+
+
+def test_every_op_that_has_a_kernel(tmp_path: Path) -> None:
+    """The cases of the op tables: written and right, or refused with the name of the op."""
+    names, found, kinds = [], list[Written](), Counter[type]()
+    for case in CASES:
+        if case.untraceable:
+            continue
+        for program, given in onnx_programs(case):
+            values = [*program.inputs, *program.captures, *(v for node in program.nodes for v in node.outputs)]
+            if any(v.spec.dtype.kind == "c" for v in values) or not {type(n.op) for n in program.nodes} <= set(
+                EMITTERS
+            ):
+                continue
+            if min((kinds[type(node.op)] for node in program.nodes), default=MOST) >= MOST:
+                continue
+            made = None
+            with contextlib.suppress(UsageError):  # this setting of the op has no form
+                made = written(program, f"k{len(found)}", given)
+            if made is None:
+                continue
+            found.append(made)
+            names.append(case.id)
+            kinds.update({type(node.op) for node in program.nodes})
+    assert len(kinds) > 90
+    for name, each, outs in zip(names, found, answers(tmp_path, found, "-O0"), strict=True):
+        assert difference(outs, each.wanted) <= 2e-5, name
+
+
+# -- nets --------------------------------------------------------------------------------------------------------------
+class Net(nn.Module):
+    """A stem, a depthwise convolution, a residual, pooling: 3x3 taps between 16 channels, of an image 16 x 16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.wide = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        self.each, self.mix = nn.Conv2d(16, 16, 3, stride=2, padding=1, groups=16), nn.Conv2d(16, 21, 1)
+        self.head = nn.Linear(21, 5)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        x = pdl.relu(self.stem(x))
+        x = pdl.relu(self.wide(x) + x)
+        x = pdl.max_pool(pdl.relu(self.each(x)), 2)
+        return self.head(pdl.mean(pdl.relu(self.mix(x)), axis=(1, 2)))
+
+
+def traced() -> Program:
+    pdl.seed(1)
+    return trace(Net().eval(), Spec((2, 16, 16, 3), pdl.float32))
+
+
+def images() -> Array:
+    return np.random.default_rng(2).standard_normal((2, 16, 16, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("flags", [("-O1",), ("-O3", "-march=native"), ("-O1", "-U__SSE2__")])
+def test_a_net(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """Direct sums and Winograd's filters, in vectors and in plain C."""
+    made = [written(traced(), "direct", [images()]), written(traced(), "fast", [images()], fast=True)]
+    assert "winograd" not in made[0].made.source
+    assert "winograd" in made[1].made.source
+    for each, outs in zip(made, answers(tmp_path, made, *flags), strict=True):
+        assert difference(outs, each.wanted) <= 1e-5
+
+
+@pytest.mark.parametrize("flags", [("-O1",), ("-O3", "-march=native"), ("-O1", "-U__SSE2__")])
+def test_bytes_are_the_same_integers(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    program = calibrate(traced(), [[images()]]).program
+    made = written(program, "bytes", [images()])
+    assert {"QConv", "QLinear", "QMaxPool"} <= set(made.made.ops)
+    (outs,) = answers(tmp_path, [made], *flags)
+    assert np.array_equal(outs[0], made.wanted[0])
+
+
+def test_sizes_are_numbers_and_memory_is_planned() -> None:
+    made = to_c(traced(), "1 net", shapes={"x": (2, 16, 16, 3)}, inputs=["x"])
+    assert made.name == "m_1_net"
+    assert "malloc" not in made.source
+    assert made.arena < sum(n * 4 for n in (2 * 16 * 16 * 16, 2 * 16 * 16 * 16, 2 * 8 * 8 * 16)) + 4096
+    with pytest.raises(ShapeError, match="3 sizes, but x is"):
+        to_c(traced(), "net", shapes={"x": (2, 16, 16)}, inputs=["x"])
+    with pytest.raises(UsageError, match="--shape y: the model has the inputs x"):
+        to_c(traced(), "net", shapes={"y": (2,)}, inputs=["x"])
+
+
+def test_an_op_without_a_kernel_is_named_with_its_line() -> None:
+    program = trace(lambda x: pdl.sort(x, axis=0), Spec((3, 2), pdl.float32))
+    with pytest.raises(UsageError, match=r"no C form:\n  .*test_c.py:\d+: \w+: it has no C kernel"):
+        to_c(program, "net")
