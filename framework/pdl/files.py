@@ -17,6 +17,7 @@ import secrets
 import stat
 import sys
 import tarfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -49,6 +50,21 @@ _KINDS = {
 }  # fmt: skip
 
 
+_thread = threading.local()
+
+
+@contextmanager
+def sealed(but: str | Path | None = None) -> Iterator[None]:
+    """Inside the block this thread opens no file that is named here, but those of the folder `but`: whoever asks a
+    server names no files of its machine."""
+    before = getattr(_thread, "sealed", None)
+    _thread.sealed = os.path.realpath(but) + os.sep if but is not None else "\0"
+    try:
+        yield
+    finally:
+        _thread.sealed = before
+
+
 def open_file(path: str | Path, most: int | None = None) -> io.BufferedReader:
     """A regular file open for reading, of at most `most` bytes (None: of any size).
 
@@ -67,6 +83,9 @@ def open_file(path: str | Path, most: int | None = None) -> io.BufferedReader:
 
 def _regular(file: str | Path | int, most: int | None, path: str | Path = "") -> None:
     path = path if isinstance(file, int) else file
+    within = getattr(_thread, "sealed", None)
+    if within is not None and not (isinstance(file, int) or os.path.realpath(file).startswith(within)):
+        raise OSError(errno.EACCES, "a name of a file where its content belongs", str(path))
     try:
         found = os.stat(file)
     except ValueError:
@@ -264,6 +283,26 @@ def cache_root() -> Path:
     """
     own, base = os.environ.get("PDL_CACHE"), os.environ.get("XDG_CACHE_HOME")
     return Path(own).expanduser() if own else Path(base or Path.home() / ".cache") / "pdl"
+
+
+def fetched_root() -> Path:
+    """The folder of the data sets that `pdl data get` fetched: data in the cache (PDL_CACHE)."""
+    return cache_root() / "data"
+
+
+def data_root() -> Path:
+    """The folder of all data sets: the environment variable PDL_DATA, or that of those that were fetched. It is read,
+    and never written to.
+    """
+    own = os.environ.get("PDL_DATA")
+    return Path(own).expanduser() if own else fetched_root()
+
+
+def under_roots(path: str | Path) -> list[Path]:
+    """Where a relative path may be: below PDL_DATA, and below the folder of fetched data sets; an absolute one is only
+    itself.
+    """
+    return list(dict.fromkeys(root / path for root in (data_root(), fetched_root())))
 
 
 def is_part(path: Path) -> bool:

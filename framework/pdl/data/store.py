@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,30 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from pdl.data.faults import DataFault, Fault, unreadable
-from pdl.files import cache_root, open_file, replacing
+from pdl.files import cache_root, data_root, open_file, replacing, under_roots
 from pdl.runtime.arrays import read_array
 
 SHOWN = 4  # places that a message lists
-
-
-def fetched_root() -> Path:
-    """The folder of the data sets that `pdl data get` fetched: data in the cache (PDL_CACHE)."""
-    return cache_root() / "data"
-
-
-def data_root() -> Path:
-    """The folder of all data sets: the environment variable PDL_DATA, or that of those that were fetched. It is read,
-    and never written to.
-    """
-    own = os.environ.get("PDL_DATA")
-    return Path(own).expanduser() if own else fetched_root()
-
-
-def under_roots(path: str | Path) -> list[Path]:
-    """Where a relative path may be: below PDL_DATA, and below the folder of fetched data sets; an absolute one is only
-    itself.
-    """
-    return list(dict.fromkeys(root / path for root in (data_root(), fetched_root())))
 
 
 def locate(root: str | Path) -> Path:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pdl import watch
-from pdl.data.store import fetched_root, under_roots
 from pdl.errors import DataError, UsageError
-from pdl.files import write_atomic
+from pdl.files import fetched_root, under_roots, write_atomic
 from pdl.hub import mirrors, web
 from pdl.hub.cache import PART, fault, lock, place, publish, sha256, writing
 from pdl.hub.entries import Entry

@@ -10,7 +10,9 @@ import mmap
 import re
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
+from threading import local
 from typing import TypeAlias
 
 #: names of files that are taken for images
@@ -20,6 +22,20 @@ MAX_PIXELS = 1 << 28  # refuse what unpacks to more than 268 million pixels
 
 Data: TypeAlias = bytes | mmap.mmap
 """The content of a file; of a mapped one little more than its beginning and its end is read."""
+
+
+_thread = local()
+
+
+@contextmanager
+def at_most(pixels: int) -> Iterator[None]:
+    """Inside the block this thread refuses images of more pixels than so many, where `MAX_PIXELS` is not less."""
+    before = getattr(_thread, "pixels", MAX_PIXELS)
+    _thread.pixels = min(pixels, before)
+    try:
+        yield
+    finally:
+        _thread.pixels = before
 
 
 def trouble(data: Data) -> str | None:
@@ -47,8 +63,8 @@ def kind(data: Data) -> str:
 def _size_trouble(width: int, height: int) -> str | None:
     if width == 0 or height == 0:
         return f"the image has no pixels ({width} x {height})"
-    pixels = abs(width * height)
-    return f"{width} x {height} pixels, more than the limit of {MAX_PIXELS}" if pixels > MAX_PIXELS else None
+    pixels, most = abs(width * height), getattr(_thread, "pixels", MAX_PIXELS)
+    return f"{width} x {height} pixels, more than the limit of {most}" if pixels > most else None
 
 
 def _jpeg_trouble(data: Data) -> str | None:

@@ -8,6 +8,7 @@ to_kubernetes(recipe, "job", Layout(4), image="registry.example/digits:1")
 from pdl.workflow.launching.common import Layout, layout
 from pdl.workflow.launching.hosts import on_hosts
 from pdl.workflow.launching.kubernetes import to_kubernetes
+from pdl.workflow.launching.serving import to_kubernetes_serving
 from pdl.workflow.launching.slurm import to_slurm
 
-__all__ = ["Layout", "layout", "on_hosts", "to_kubernetes", "to_slurm"]
+__all__ = ["Layout", "layout", "on_hosts", "to_kubernetes", "to_kubernetes_serving", "to_slurm"]

@@ -1,0 +1,359 @@
+"""Dynamic batching: requests that wait for the same model go through it together.
+
+A batcher has a queue of bounded length and threads that run batches. Nobody waits for a batch to fill up unless `delay`
+says so: while one batch runs the next gathers, so a lone request runs at once and batches grow with the load. A request
+waits at most for the batch under way and then runs in the next, so two runs must fit the latency budget: batches are
+kept to sizes whose runs, as they were measured, take half of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic, perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pdl.dtype import Array
+from pdl.errors import UsageError
+from pdl.serving.errors import Refused, full, late
+
+#: outputs by name for inputs by name, within so many seconds (None: as long as it takes)
+Run: TypeAlias = "Callable[[Mapping[str, Array], float | None], Mapping[str, Array]]"
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Rows of a batch: few sizes, because each has a plan of its own (`pdl.runtime.plan`)."""
+INLINE = 3e-4  # seconds of a run of one row, up to which it costs less than handing it to a thread
+FORGET = 0.995  # of the time of a size that is too slow, at each batch: it is tried again some time
+KEPT = 0.8  # of a measured time, when the next one is known
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How requests are gathered.
+
+    most     rows of a batch
+    budget   seconds that a request may take, waiting and running, when the server is not overloaded
+    delay    seconds that a request may wait for others when nothing runs
+    waiting  requests that may wait; more are refused (429)
+    """
+
+    most: int = 32
+    budget: float = 0.02
+    delay: float = 0.0
+    waiting: int = 256
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.most <= SIZES[-1] and self.waiting >= 1):
+            raise UsageError(
+                f"batches of {self.most} rows and {self.waiting} waiting: 1 to {SIZES[-1]} rows, 1 request"
+            )
+        if not (0 < self.budget <= 60 and 0 <= self.delay <= self.budget):
+            raise UsageError(
+                f"budget={self.budget:g} s, delay={self.delay:g} s: a delay is within the budget, up to 60"
+            )
+
+
+class Job:
+    """Arrays of one request, [rows, ...] each, and what becomes of them: `outputs`, or `error`.
+
+    deadline   of `time.monotonic`
+    woken      called once when there is an answer, by the batcher's thread, with all jobs that have one and the same
+               `woken`
+    """
+
+    __slots__ = ("arrays", "began", "deadline", "done", "error", "key", "outputs", "ran", "rows", "seconds", "waited",
+                 "woken")  # fmt: skip
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Array],
+        rows: int,
+        woken: Callable[[list[Job]], None],
+        seconds: float | None = None,
+    ) -> None:
+        self.arrays, self.rows, self.woken, self.seconds = arrays, rows, woken, seconds
+        self.key = tuple([getattr(x, "shape", ())[1:] for x in arrays.values()])
+        self.began = monotonic()
+        self.deadline = None if seconds is None else self.began + seconds
+        self.done = False  # answered, given up by who asked, or refused
+        self.outputs: Mapping[str, Array] | None = None
+        self.error: BaseException | None = None
+        self.waited = self.ran = 0.0
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more: it does not run, unless it runs already."""
+        self.done = True
+
+
+class Closed(Exception):
+    """The batcher takes no more jobs: another version of its model is in its place."""
+
+
+class Batcher:
+    """Runs jobs of one model.
+
+    joins    whether rows of several jobs may go through the model together
+    threads  batches that run at the same time
+    seen     called with (rows, jobs, seconds) of each batch
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Run,
+        policy: Batching,
+        *,
+        joins: bool = True,
+        threads: int = 1,
+        seen: Callable[[int, int, float], None] | None = None,
+    ) -> None:
+        self.name, self.policy, self._call, self._seen = name, policy, run, seen
+        self.sizes = [size for size in SIZES if size <= policy.most] if joins else [1]
+        self.joins = joins
+        self._queue: deque[Job] = deque()
+        self._ready = threading.Condition(threading.Lock())
+        self._closed = False
+        self._running = 0
+        self._flushing = False
+        self._costs: dict[int, float] = {}  # rows -> seconds of a run, lately
+        self._threads = [
+            threading.Thread(target=self._work, name=f"pdl-serve-{name}-{i}", daemon=True) for i in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def inline(self) -> bool:
+        """Whether runs are so short that an event loop does better to make them itself (`submit` with `later`) than to
+        wait for a thread."""
+        return self.joins and not self.policy.delay and self._costs.get(1, 1.0) <= INLINE
+
+    def submit(self, job: Job, later: Callable[[Callable[[], None]], Any] | None = None) -> None:
+        """Put a job into the queue. Refused where there is no room, Closed where it takes none.
+
+        later   `call_soon` of the loop whose thread this is: it runs what has gathered until then, and no thread does
+        """
+        with self._ready:
+            if self._closed:
+                raise Closed
+            if len(self._queue) >= self.policy.waiting:
+                self._queue = deque([each for each in self._queue if not each.done])  # nobody waits for the others
+            if len(self._queue) >= self.policy.waiting:
+                raise full(self.name, self.policy.waiting)
+            self._queue.append(job)
+            if later is None:
+                if self._running < len(self._threads):
+                    self._ready.notify()
+                return
+            flushing, self._flushing = self._flushing, True
+        if not flushing:
+            later(partial(self._flush, later))
+
+    def _flush(self, later: Callable[[Callable[[], None]], Any]) -> None:
+        """Run a batch in the thread of the loop, and the next one when it has looked at everything else."""
+        with self._ready:
+            jobs, gone = self._take()
+            self._flushing = bool(self._queue)
+        if self._flushing:
+            later(partial(self._flush, later))
+        if gone:
+            _tell(gone)
+        if jobs:
+            self._run(jobs)
+
+    def ask(self, arrays: Mapping[str, Array], rows: int, seconds: float | None = None) -> Mapping[str, Array]:
+        """The outputs, in the thread of the caller, which waits."""
+        job = _Blocking(arrays, rows, _wake, seconds)
+        job.answered = threading.Event()
+        self.submit(job)
+        if not job.answered.wait(None if seconds is None else seconds + 1.0):
+            job.cancel()
+            raise late(seconds or 0.0)
+        if job.error is not None:
+            raise job.error
+        assert job.outputs is not None
+        return job.outputs
+
+    def measure(self, arrays: Mapping[str, Array], rows: int) -> None:
+        """Run these arrays now, to know how long it takes; the first run makes a plan."""
+        times = []
+        for _ in range(4):
+            began = perf_counter()
+            self._call(arrays, None)
+            times.append(perf_counter() - began)
+        self._costs[rows] = min(times)
+
+    @property
+    def waiting(self) -> int:
+        """Jobs in the queue."""
+        return len(self._queue)
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Take no more jobs, and answer those that wait; whether all are answered within so many seconds."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify_all()
+        end = None if seconds is None else monotonic() + seconds
+        for thread in self._threads:
+            thread.join(None if end is None else max(0.0, end - monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    # -- the thread ----------------------------------------------------------------------------------------------------
+    def _work(self) -> None:
+        while True:
+            with self._ready:
+                while not self._queue:
+                    if self._closed:
+                        return
+                    self._ready.wait()
+                self._running += 1
+                self._gather()
+                jobs, gone = self._take()
+            try:
+                if gone:
+                    _tell(gone)
+                if jobs:
+                    self._run(jobs)
+            finally:
+                with self._ready:
+                    self._running -= 1
+            del jobs, gone  # arrays of a request do not wait for the next one
+
+    def _gather(self) -> None:
+        """Wait for more rows than there are, as long as `delay` allows."""
+        delay = self.policy.delay
+        while delay and self._queue and len(self._queue) < self.sizes[-1] and not self._closed:
+            left = self._queue[0].began + delay - monotonic()
+            if left <= 0:
+                return
+            self._running -= 1  # so that who comes wakes this thread
+            self._ready.wait(left)
+            self._running += 1
+
+    def _take(self) -> tuple[list[Job], list[Job]]:
+        """The jobs of the next batch, and those that are too late."""
+        now, most = monotonic(), self._most()
+        jobs: list[Job] = []
+        gone: list[Job] = []
+        left: list[Job] = []
+        rows, queue = 0, self._queue
+        while queue and rows < most:
+            job = queue.popleft()
+            if job.done:
+                continue
+            if job.deadline is not None and job.deadline <= now:
+                job.error = late(job.seconds or 0.0)
+                gone.append(job)
+            elif not jobs or (self.joins and job.key == jobs[0].key and rows + job.rows <= most):
+                jobs.append(job)
+                rows += job.rows
+            else:
+                left.append(job)
+                if len(left) > most:
+                    break
+        if rows < most and len(jobs) > 1 and rows not in self.sizes:
+            fit = max(size for size in self.sizes if size <= rows)
+            while rows > fit and len(jobs) > 1:  # the newest wait, in their order
+                job = jobs.pop()
+                rows -= job.rows
+                left.insert(0, job)
+        left.sort(key=_age)
+        queue.extendleft(reversed(left))
+        return jobs, gone
+
+    def _most(self) -> int:
+        """Rows of the largest batch that takes no more than half of the budget; sizes that were not run yet are judged
+        by the next smaller one."""
+        half, costs = self.policy.budget / 2, self._costs
+        found, last, size_of_last = self.sizes[0], 0.0, 1
+        for size in self.sizes:
+            cost = costs.get(size)
+            if cost is None:
+                cost = last * size / size_of_last
+            else:
+                last, size_of_last = cost, size
+            if cost > half and size > 1:
+                if size in costs:
+                    costs[size] = cost * FORGET
+                break
+            found = size
+        return found
+
+    def _run(self, jobs: list[Job]) -> None:
+        began, now = perf_counter(), monotonic()
+        for job in jobs:
+            job.waited = now - job.began
+        try:
+            outputs = self._call(_joined(jobs), _seconds(jobs, now))
+        except Exception as error:
+            if len(jobs) > 1 and not isinstance(error, Refused):
+                for job in jobs:  # one of them is to blame
+                    if not job.done:
+                        self._run([job])
+                return
+            for job in jobs:
+                job.error = error
+            _tell(jobs)
+            return
+        took = perf_counter() - began
+        rows = 0
+        for job in jobs:
+            job.ran = took
+            if len(jobs) == 1:
+                job.outputs, rows = outputs, job.rows
+            else:
+                job.outputs = {name: y[rows : rows + job.rows] for name, y in outputs.items()}
+                rows += job.rows
+        _tell(jobs)
+        before = self._costs.get(rows)
+        if rows <= self.sizes[-1]:
+            self._costs[rows] = took if before is None else min(took, KEPT * before + (1 - KEPT) * took)
+        if self._seen is not None:
+            self._seen(rows, len(jobs), took)
+
+
+class _Blocking(Job):
+    __slots__ = ("answered",)
+    answered: threading.Event
+
+
+def _wake(jobs: list[Job]) -> None:
+    for job in jobs:
+        job.answered.set()  # type: ignore[attr-defined]
+
+
+def _age(job: Job) -> float:
+    return job.began
+
+
+def _joined(jobs: Sequence[Job]) -> Mapping[str, Array]:
+    """The arrays of all jobs, one behind the other."""
+    if len(jobs) == 1:
+        return jobs[0].arrays
+    return {name: np.concatenate([job.arrays[name] for job in jobs]) for name in jobs[0].arrays}
+
+
+def _seconds(jobs: Sequence[Job], now: float) -> float | None:
+    """Those that a batch may take: as many as the one of its jobs that may take longest has left."""
+    longest = 0.0
+    for job in jobs:
+        if job.deadline is None:
+            return None
+        longest = max(longest, job.deadline - now)
+    return max(longest, 1e-3)
+
+
+def _tell(jobs: list[Job]) -> None:
+    """Wake those who wait, each kind by one call."""
+    first = jobs[0].woken
+    if len(jobs) == 1:
+        return first(jobs)
+    others: dict[Any, list[Job]] = {}
+    for job in jobs:
+        others.setdefault(job.woken, []).append(job)
+    for woken, group in others.items():
+        woken(group)
