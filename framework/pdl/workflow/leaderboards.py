@@ -37,6 +37,7 @@ class Row:
     parameters: int | None = None
     seconds: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    ended: str = ""  # what kept its runs from their end: "stopped after epoch 3"
 
     @property
     def is_baseline(self) -> bool:
@@ -53,12 +54,21 @@ class Row:
         known = self.values.get(metric, [])
         return stdev(known) if len(known) > 1 else None
 
+    def add(self, member: int, result: Result) -> None:
+        """One run more."""
+        self.seeds.append(member)
+        self.runs.append(result.run)
+        self.seconds.append(result.seconds)
+        self.parameters = result.parameters
+        _values(self, result.metrics)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         metrics = {name: {"mean": mean(v), "std": self.deviation(name), "values": v} for name, v in self.values.items()}
         return {
             "name": self.name, "baseline": self.is_baseline, "metrics": metrics, "seeds": self.seeds, "runs": self.runs,
             "parameters": self.parameters, "seconds": self.seconds, "failures": self.failures,
+            "ended": self.ended,
         }  # fmt: skip
 
 
@@ -114,7 +124,7 @@ def _cell(row: Row, metric: str, sign: str) -> str:
 def _facts(row: Row) -> tuple[str, str, str]:
     """Seeds, parameters, time."""
     parameters = "-" if row.parameters is None else f"{row.parameters:,}"
-    time = duration(mean(row.seconds)) if row.seconds else "failed" if row.failures else "-"
+    time = row.ended or (duration(mean(row.seconds)) if row.seconds else "failed" if row.failures else "-")
     return str(len(row.seeds)) if row.seeds else "-", parameters, time
 
 
@@ -176,28 +186,21 @@ class Trained:
     results: list[tuple[str, Result]] = field(default_factory=list)
 
 
-def trained(
-    plans: Sequence[Plan],
-    *,
-    tell: Tell,
-    progress: bool,
-    hooks: Sequence[Hook],
-    member: str = "seed",
-    into: Trained | None = None,
-) -> Trained:
-    """Train what is planned, or load it where that has been done; `member` is what the runs of a row differ in."""
-    found = Trained() if into is None else into
+def trained(plans: Sequence[Plan], *, tell: Tell, progress: bool, hooks: Sequence[Hook]) -> Trained:
+    """Train what is planned, or load it where that has been done."""
+    found = Trained()
     for number, plan in enumerate(plans, 1):
         row = found.rows.setdefault(plan.name, Row(plan.name, {}))
-        which = f"{plan.name}, {member} {plan.member}"
+        which = f"{plan.name}, seed {plan.member}"
         try:
-            tell(f"[{number}/{len(plans)}] {which}: {_state(plan.folder)} {plan.folder.path}")
-            result = _result(plan.recipe, plan.folder, progress, hooks)
+            tell(f"[{number}/{len(plans)}] {which}: {state_of(plan.folder)} {plan.folder.path}")
+            done = plan.folder.result.is_file()
+            result = finished(plan.folder) if done else begun(plan.recipe, plan.folder, progress, hooks)
         except PdlError as error:
-            row.failures.append(f"{member} {plan.member}: {error}")
+            row.failures.append(f"seed {plan.member}: {error}")
             tell(f"{which} failed: {error}")
             continue
-        _add(row, plan.member, result)
+        row.add(plan.member, result)
         found.results.append((plan.name, result))
     return found
 
@@ -225,7 +228,7 @@ def compared(folders: Sequence[str | Path], *, metrics: Sequence[str] = (), tell
         name = name if names.count(name) == 1 else str(members[0][0].path)
         found.rows[name] = Row(name, {})
         for _, result, _ in members:
-            _add(found.rows[name], result.seed, result)
+            found.rows[name].add(result.seed, result)
             found.results.append((name, result))
     return board(found, dict(zip(found.rows, (members[0][2] for members in kinds.values()), strict=True)), metrics)
 
@@ -260,29 +263,26 @@ def planned(name: str, member: int, recipe: Recipe, folder: Path) -> Plan:
     return Plan(name, member, recipe, run)
 
 
-def _state(folder: Run) -> str:
+def state_of(folder: Run) -> str:
+    """What comes next of a folder, to be said before its name."""
     if folder.result.is_file():
         return "loaded from"
     return "going on in" if folder.resumable else "training into"
 
 
-def _result(recipe: Recipe, folder: Run, progress: bool, hooks: Sequence[Hook]) -> Result:
-    """The result of the run in this folder, trained if it is not there."""
-    if not folder.result.is_file():
-        begun = (folder.path / "config.yaml").is_file()
-        return train(recipe, run=folder.path, resume=begun, progress=progress, hooks=hooks)
+def begun(recipe: Recipe, folder: Run, progress: bool, hooks: Sequence[Hook]) -> Result:
+    """Train into a folder from where it stands."""
+    return train(
+        recipe, run=folder.path, resume=(folder.path / CONFIG).is_file(), progress=progress, hooks=hooks
+    )  # fmt: skip
+
+
+def finished(folder: Run) -> Result:
+    """The result of a run. DataError where it is no whole one."""
     result = Result.load(folder.result)
     if result.status not in ("finished", "stopped early"):
         raise DataError(f"{folder.path}: the run there is no whole one ({result.status}); move it away")
     return result
-
-
-def _add(row: Row, seed: int, result: Result) -> None:
-    row.seeds.append(seed)
-    row.runs.append(result.run)
-    row.seconds.append(result.seconds)
-    row.parameters = result.parameters
-    _values(row, result.metrics)
 
 
 def _values(row: Row, metrics: Mapping[str, float | None]) -> None:
@@ -309,8 +309,8 @@ def _baselines(results: Sequence[tuple[str, Result]]) -> list[Row]:
 
 def _order(
     metrics: Sequence[str], recipes: Sequence[Recipe], less: bool | None
-) -> Callable[[Row], tuple[bool, float]]:
-    """Best first by the first metric; rows without it last."""
+) -> Callable[[Row], tuple[bool, bool, float]]:
+    """Best first by the first metric; then those that did not come to their end, and rows without it last."""
     first = metrics[0] if metrics else ""
     settings = [recipe.settings for recipe in recipes]
     said = {
@@ -320,9 +320,9 @@ def _order(
     }
     ascending = (said == {"min"} or (not said and less_is_better(first))) if less is None else less
 
-    def key(row: Row) -> tuple[bool, float]:
+    def key(row: Row) -> tuple[bool, bool, float]:
         value = row.mean(first)
-        return math.isnan(value), 0.0 if math.isnan(value) else value if ascending else -value
+        return math.isnan(value), bool(row.ended), 0.0 if math.isnan(value) else value if ascending else -value
 
     return key
 

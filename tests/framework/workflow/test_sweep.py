@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 from statistics import mean, stdev
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_values_are_hydras() -> None:
-    ends = ["e=int(interval(1,5))", "f=tag(log,interval(0.1,1))"]
+    ends = ["e=int(interval(1,5))", "f=tag(log,interval(0.1,1))", "g=log(1e-4, 0.1)", "h=int(log(2,8))"]
     found = grid(["a=1,2", "+b=range(3)", "c=[1,2]", "d=choice(x,'y z')", *ends])
     assert found.fixed == ["c=[1,2]"]
     assert found.axes == {"a": ["1", "2"], "+b": ["0", "1", "2"], "d": ["x", "y\\ z"]}
-    assert found.intervals == {"e": Interval(1, 5), "f": Interval(0.1, 1, True)}
-    assert (found.intervals["e"].whole, found.intervals["f"].whole) == (True, False)
+    assert found.intervals == {
+        "e": Interval(1, 5), "f": Interval(0.1, 1, True), "g": Interval(1e-4, 0.1, True), "h": Interval(2, 8, True)
+    }  # fmt: skip
+    assert [each.whole for each in found.intervals.values()] == [True, False, False, True]
     assert len(found.points()) == 12
     assert found.points()[1] == {"a": "1", "+b": "0", "d": "y\\ z"}
     for words, says in ((["a=1,2", "a=3,4"], "a is given twice"), (["a"], "key=value")):
@@ -116,9 +117,10 @@ def test_any_recipe_is_cross_validated(place: Path, capsys: Capture) -> None:
     assert "Each fold with the setting that its own validation likes best: test/accuracy" in board["notes"][1]
     run = "runs/small-sweep/optim.lr=0.01,inner=fold1of3"
     assert main(["eval", run, "--json"]) == 0, "the run of a fold is a run like any other"
-    assert json.loads(capsys.readouterr().out)["metrics"]["test/accuracy"] == rows["optim.lr=0.01"]["metrics"][
-        "test/accuracy"
-    ]["values"][1]
+    assert (
+        json.loads(capsys.readouterr().out)["metrics"]["test/accuracy"]
+        == rows["optim.lr=0.01"]["metrics"]["test/accuracy"]["values"][1]
+    )
     assert main([*words[:5], "optim.lr=0.01", "--validate", "held_out"]) == 0
     assert "mean of the folds' curves of val/accuracy is best with" in capsys.readouterr().err
 
@@ -140,7 +142,7 @@ def test_what_cannot_be_folded(place: Path, capsys: Capture) -> None:
         (["-c", "small.yaml", "--folds", "2"], "nothing is left to train; write --folds 3 or more"),
         (["-c", "small.yaml", "--folds", "3", "--validate", "x"], "choose inner or held_out"),
         (["-c", "small.yaml", "optim.lr=interval(0.1,1)"], "an interval has no end of values"),
-        (["-c", "small.yaml", "--search", "2"], "there is nothing to search"),
+        (["-c", "small.yaml", "--trials", "2"], "there is nothing to search"),
         (["small.yaml"], "which recipe? write: -c small.yaml"),
     ):
         assert main(["sweep", *words]) == 2, words
@@ -167,59 +169,14 @@ def test_the_epoch_of_the_best_mean(tmp_path: Path) -> None:
     assert "best with 0.5000 ± 0.0000 at epoch 2" in best_mean_epoch(row, "val/rmse", True)
 
 
-def fake_optuna(requested: list[Any]) -> Any:
-    """What of Optuna is used, with the arguments of its documentation (optuna.readthedocs.io, version 4)."""
-
-    class Study:
-        def ask(self, fixed_distributions: Any = None) -> Any:
-            number = len([each for each in requested if each[0] == "ask"])
-            requested.append(("ask", fixed_distributions))
-            return SimpleNamespace(params={"optim.lr": 0.01234567 * (1 + number % 2), "data.batch_size": "64"})
-
-        def tell(self, trial: Any, values: Any = None, state: Any = None, skip_if_finished: bool = False) -> None:
-            requested.append(("tell", values, state))
-
-    def create_study(*, storage: Any = None, sampler: Any = None, direction: Any = None) -> Study:
-        requested.append(("study", direction, sampler))
-        return Study()
-
-    return SimpleNamespace(
-        logging=SimpleNamespace(WARNING=30, set_verbosity=lambda verbosity: None),
-        samplers=SimpleNamespace(TPESampler=lambda *, seed=None: seed),
-        create_study=create_study,
-        trial=SimpleNamespace(TrialState=SimpleNamespace(FAIL="FAIL")),
-        distributions=SimpleNamespace(
-            FloatDistribution=lambda low, high, log=False, step=None: ("float", low, high, log),
-            IntDistribution=lambda low, high, log=False, step=1: ("int", low, high, log),
-            CategoricalDistribution=lambda choices: ("choice", choices),
-        ),
-    )
-
-
-def test_optuna_searches(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    requested: list[Any] = []
-    words = ["optim.lr=tag(log,interval(1e-3,1e-1))", "data.batch_size=32,64", "train.seed=0,1"]
+def test_what_is_not_installed(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    words = ["sweep", "-c", "small.yaml", "optim.lr=log(1e-3,1e-1)"]
     monkeypatch.setitem(sys.modules, "optuna", None)
-    assert main(["sweep", "-c", "small.yaml", *words, "--search", "3"]) == 2
+    assert main([*words, "--trials", "3"]) == 2
     assert 'pip install "pdl-core[search]"' in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "optuna", fake_optuna(requested))
-    board = sweep("small.yaml", words, search=3)
-    kinds = {"data.batch_size": ("choice", ["32", "64"]), "optim.lr": ("float", 1e-3, 1e-1, True)}
-    assert requested[:2] == [("study", "maximize", 0), ("ask", kinds)]
-    rows = {row.name: row for row in board.rows if row.runs}
-    assert rows.keys() == {"data.batch_size=64, optim.lr=0.01235", "data.batch_size=64, optim.lr=0.02469"}
-    first = rows["data.batch_size=64, optim.lr=0.01235"]
-    assert first.seeds == [0, 1]
-    messages = [each[1] for each in requested if each[0] == "tell"]
-    assert messages[0] == messages[2] == first.mean("val/accuracy"), "what was proposed twice is trained once"
-
-
-@pytest.mark.slow
-def test_the_real_optuna_searches(place: Path) -> None:
-    pytest.importorskip("optuna")
-    board = sweep("small.yaml", ["optim.lr=tag(log,interval(1e-4,1e-1))", "data.batch_size=32,64"], search=4)
-    again = sweep("small.yaml", ["optim.lr=tag(log,interval(1e-4,1e-1))", "data.batch_size=32,64"], search=4)
-    assert [row.name for row in board.rows] == [row.name for row in again.rows]
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main([*words[:-1], "optim.lr=0.1,0.2", "--ray", "local"]) == 2
+    assert 'pip install "pdl-core[tune]"' in capsys.readouterr().err
 
 
 def test_a_run_that_fails_has_a_row_that_says_so(place: Path, capsys: Capture) -> None:
@@ -227,4 +184,4 @@ def test_a_run_that_fails_has_a_row_that_says_so(place: Path, capsys: Capture) -
     assert main(words) == 1
     assert "failed: optim.lr=1e+30" in capsys.readouterr().err
     with pytest.raises(UsageError, match="nothing to search"):
-        sweep("small.yaml", ["train.seed=0,1"], search=2)
+        sweep("small.yaml", ["train.seed=0,1"], trials=2)
