@@ -2,13 +2,15 @@
 
     python tools/bench/distributed.py --torch-python PYTHON
     python tools/bench/distributed.py --only resnet20 --sync-batch-norm --overlap on --json out.json
+    python tools/bench/distributed.py --only resnet50 --zero 3 --bucket-megabytes 1 --states
 
 Every process has the whole batch of a workload (workloads.py), so two of them train twice the samples in a step: of a
 perfect machine they take no longer. A line has the median step of one process and of two, the speed-up in samples a
 second, the part of a step that a process waits for others or moves gradients, and pdl's speed through PyTorch's. The
 sides take turns, `--rounds` times; the median over the rounds is shown. Steps are those of `pdl.train.Trainer` and
 `ParallelTrainer`, compiled, and of eager PyTorch; batch norms of both keep statistics of their own, unless
---sync-batch-norm says otherwise for pdl.
+--sync-batch-norm says otherwise for pdl. With --states bytes are counted, not time: of weights, gradients and the
+optimiser's state of a rank, and resident memory.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import argparse
 import itertools
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +83,16 @@ def pdl_worker(name: str, args: argparse.Namespace) -> Row | None:
         def share(self, rank: int, world: int) -> None:
             """Every rank has all of it."""
 
-    optimizer = (
-        pdl.optim.Adam(net, **pdl_nets.ADAM) if work.optimizer == "adam" else pdl.optim.SGD(net, **pdl_nets.SGD)
-    )
+    optimizer = pdl.optim.Adam(net, **pdl_nets.ADAM) if work.optimizer == "adam" else pdl.optim.SGD(net, **pdl_nets.SGD)
     made: Any = (Race(), net, optimizer, {"train": Again()}, TrainSettings(max_steps=10**9))
     overlap = {"on": True, "off": False, "auto": None}[args.overlap]
-    settings = Distributed(wire=args.wire, overlap=overlap, sync_batch_norm=args.sync_batch_norm)
+    settings = Distributed(
+        wire=args.wire,
+        overlap=overlap,
+        sync_batch_norm=args.sync_batch_norm,
+        zero=args.zero,
+        bucket_megabytes=args.bucket_megabytes,
+    )
     trainer: Any = Trainer(*made) if group is None else ParallelTrainer(group, settings, *made)
     trainer.frozen.train()
     steps = trainer.step_batches()
@@ -93,6 +101,12 @@ def pdl_worker(name: str, args: argparse.Namespace) -> Row | None:
         trainer.gradients(next(steps))
         trainer.update()
 
+    if args.states:
+        with nullcontext() if group is None else trainer.norms.joined():
+            for _ in range(3):
+                step()
+        row = states(trainer)
+        return row if group is None or group.rank == 0 else None
     if group is None:
         return timed(step, lambda n: n, args.seconds)
     with trainer.norms.joined():
@@ -102,6 +116,27 @@ def pdl_worker(name: str, args: argparse.Namespace) -> Row | None:
         row = timed(step, lambda n: int(group.rows(np.array([n])).min()), args.seconds)
     row["waiting"] = (group.waited - before) / (row["steps"] + 3) / row["seconds"]
     return row if group.rank == 0 else None
+
+
+def states(trainer: Any) -> Row:
+    """Bytes of weights, gradients and optimiser's state in a step of this rank: what stays, and the most that comes on
+    top at one time (by the plan of the program, and by what buckets have held)."""
+    (program,) = (each for each in trainer.compiled.programs.values() if each is not None)
+    executable, plan = program.executable, program.executable.plan
+    passing = [*executable._feeds, *executable._taps, *program.program.outputs[program.results :]]
+    storages = {id(plan.owner[v]): plan.owner[v] for v in passing if v in plan.owner}.values()
+    ends = sorted({s.first for s in storages})
+    most = max((sum(s.nbytes for s in storages if s.first <= at <= s.last) for at in ends), default=0)
+    weights = sum(p.data.nbytes for p in trainer.model.parameters() if any(p.data.strides))
+    shares, reduction = getattr(trainer, "weights", None), getattr(trainer, "reduction", None)
+    kept = sum(a.nbytes for state in trainer.optimizer.state.values() for a in state.values() if hasattr(a, "nbytes"))
+    return {
+        "weights": weights + (0 if shares is None else shares.nbytes),
+        "state": kept,
+        "passing": most,
+        "buckets": 0 if reduction is None else max(reduction.most_held, sum(b.nbytes for b in reduction.buckets)),
+        "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
 
 
 def torch_worker(name: str, args: argparse.Namespace) -> Row | None:
@@ -152,6 +187,8 @@ def ask(side: str, name: str, ranks: int, args: argparse.Namespace) -> Row:
     python = sys.executable if side == "pdl" else args.torch_python
     worker = [python, __file__, "--worker", side, "--only", name, "--seconds", str(args.seconds), "--wire", args.wire]
     worker += ["--overlap", args.overlap, *(["--sync-batch-norm"] if args.sync_batch_norm else [])]
+    worker += ["--zero", str(args.zero), "--bucket-megabytes", str(args.bucket_megabytes)]
+    worker += ["--states"] if args.states else []
     environment = {**os.environ, "PDL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     if ranks == 1:
         jobs = [start(["taskset", "-c", "0", *worker], environment)]
@@ -204,6 +241,9 @@ def main() -> None:
     parser.add_argument("--wire", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--overlap", choices=("auto", "on", "off"), default="auto")
     parser.add_argument("--sync-batch-norm", action="store_true")
+    parser.add_argument("--zero", type=int, choices=(0, 1, 2, 3), default=0)
+    parser.add_argument("--bucket-megabytes", type=float, default=4.0)
+    parser.add_argument("--states", action="store_true", help="memory of weights, gradients and state, not time")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", choices=("pdl", "torch"), help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -211,6 +251,12 @@ def main() -> None:
         row = {"pdl": pdl_worker, "torch": torch_worker}[args.worker](args.only[0], args)
         if row is not None:
             print(json.dumps(row), flush=True)
+        return
+    if args.states:
+        for name in args.only:
+            one, two = (ask("pdl", name, n, args) for n in RANKS)
+            held = [sum(n for key, n in row.items() if key != "resident") for row in (one, two)]
+            print(json.dumps({"net": name, "zero": args.zero, "one": one, "two": two, "ratio": held[1] / held[0]}))
         return
     results = {name: race(name, args) for name in args.only}
     print(file=sys.stderr)

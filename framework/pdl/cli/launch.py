@@ -20,7 +20,7 @@ EXAMPLE = (
 TARGETS = ("slurm", "k8s")
 #: options that only some of the ways know
 BELONG = {
-    "resume": ("hosts",), "dry_run": ("hosts",),
+    "resume": ("hosts",), "dry_run": ("hosts",), "elastic": ("hosts",),
     "save": TARGETS, "workers": TARGETS, "nodes": TARGETS, "workers_per_node": TARGETS, "name": TARGETS,
     "memory": TARGETS, "grace": TARGETS, "restarts": TARGETS, "force": TARGETS,
     "time": ("slurm",), "partition": ("slurm",), "account": ("slurm",),
@@ -42,6 +42,10 @@ def command(
     save: Annotated[Path | None, _option("--save", "DIR", "The folder to write into.")] = None,
     run: Annotated[str | None, _option("--run", "DIR", "The run folder; with k8s its name in the volume.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="With --hosts: go on with the run.")] = False,
+    elastic: Annotated[
+        int | None,
+        _option("--elastic", "MIN", "With --hosts: after a failure again, with MIN processes or more.", min=1),
+    ] = None,
     workers: Annotated[int | None, _option("--workers", "N", "Processes, all together.", min=1)] = None,
     nodes: Annotated[int | None, _option("--nodes", "N", "Machines, or pods.", min=1)] = None,
     workers_per_node: Annotated[
@@ -78,7 +82,8 @@ def command(
     if config is None:
         raise UsageError(which(overrides or ()))
     if way == "hosts":
-        return _on_hosts(config, str(hosts).split(","), list(overrides or ()), run, resume, threads, dry_run, json)
+        asked_hosts = str(hosts).split(",")
+        return _on_hosts(config, asked_hosts, list(overrides or ()), run, resume, elastic, threads, dry_run, json)
     _write(way, config, list(overrides or ()), run, threads, asked, json)
 
 
@@ -91,21 +96,29 @@ def _way(hosts: str | None, to: str | None) -> str:
 
 
 def _on_hosts(
-    config: Path, hosts: list[str], words: list[str], run: str | None, resume: bool, threads: int | None, dry_run: bool,
-    json: bool,
+    config: Path, hosts: list[str], words: list[str], run: str | None, resume: bool, least: int | None,
+    threads: int | None, dry_run: bool, json: bool,
 ) -> None:  # fmt: skip
+    from pdl.cli.train import patience
     from pdl.distributed.launcher import start
     from pdl.workflow.launching import on_hosts
+    from pdl.workflow.launching.hosts import elastic as go_on
+    from pdl.workflow.launching.hosts import places
 
     flags = {"--resume": resume, "--json": json}
     own = ["-c", str(config), *(flag for flag, wanted in flags.items() if wanted), *(["--run", run] if run else [])]
-    workers = sum(int(n) if (n := host.partition(":")[2]).isdigit() else 1 for host in hosts)
-    words = [*words, f"distributed.data={workers}"]
+    if least is not None and not dry_run:
+        if run is None:
+            raise UsageError("--elastic: name the run folder that is gone on with (--run)")
+        given = ["-c", str(config), *(["--json"] if json else []), *words]
+        found = patience(recipe(config, words))
+        raise typer.Exit(go_on(given, hosts, least, run, threads=threads, timeout=found))
+    words = [*words, f"distributed.data={sum(places(hosts).values())}"]
     line = on_hosts([*own, *words], hosts, threads=threads)
-    recipe(config, words)
+    loaded = recipe(config, words)
     if dry_run:
         return style.out(shlex.join(line))
-    raise typer.Exit(start(line))
+    raise typer.Exit(start(line, timeout=patience(loaded)))
 
 
 def _write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from pdl.cli import style
 from pdl.cli.common import Json, Quiet, Recipe, Verbose, baselines, recipe
 from pdl.cli.signals import stoppable
+from pdl.distributed.elastic import Supervisor, bounds, is_member
 from pdl.distributed.launcher import command as command_line
 from pdl.distributed.launcher import job_rank, job_size, start
 from pdl.errors import UsageError
@@ -39,6 +41,15 @@ Workers = Annotated[
         help="Share every batch among N processes of this machine (distributed.data).",
     ),
 ]
+Elastic = Annotated[
+    str | None,
+    typer.Option(
+        "--elastic",
+        metavar="MIN:MAX",
+        show_default=False,
+        help="As --workers, with processes that may come and go; lost ones are started again.",
+    ),
+]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Only run a few steps and tell where their time goes; writes trace.json.")
 ]
@@ -53,6 +64,7 @@ def command(
     fast_dev_run: Fast = False,
     overfit: Overfit = 0,
     workers: Workers = None,
+    elastic: Elastic = None,
     profile: Profile = False,
     profile_steps: Steps = 20,
     quiet: Quiet = False,
@@ -74,16 +86,29 @@ def command(
     if resume:
         run, overrides = _run_folder(run, overrides)
         config = config or run / "config.yaml"
+    if elastic is not None and (workers is not None or profile):
+        raise UsageError("--elastic says how many processes there are; leave out --workers and --profile")
     if workers is not None:
         overrides.append(f"distributed.data={workers}")
     loaded = recipe(config, overrides)
-    workers = int((loaded.get("distributed") or {}).get("data", 1))
-    if workers > 1 and job_size() == 1 and not profile:
+    section = loaded.get("distributed") or {}
+    each = int(section.get("tensor", 1))  # processes that have one model among them
+    if workers is not None and each > 1:
+        if workers % each:
+            raise UsageError(f"--workers {workers}: distributed.tensor={each} needs a multiple of {each}")
+        overrides[-1] = f"distributed.data={workers // each}"
+        loaded = recipe(config, overrides)
+        section = loaded.get("distributed") or {}
+    workers = int(section.get("data", 1)) * each
+    if elastic is not None or (workers > 1 and job_size() == 1 and not is_member()):
         flags = {"--resume": resume, "--fast-dev-run": fast_dev_run, "--quiet": quiet, "--verbose": verbose}
-        given = [flag for flag, wanted in {**flags, "--json": json}.items() if wanted]
+        given = [flag for flag, wanted in {**flags, "--json": json, "--profile": profile}.items() if wanted]
+        given += ["--profile-steps", str(profile_steps)] if profile else []
         given += ["--run", str(run)] if run is not None else []
         again = ["train", "-c", str(config), *given, "--overfit", str(overfit), *overrides]
-        raise typer.Exit(start(command_line(again, workers)))
+        if elastic is not None:
+            raise typer.Exit(_elastic(again, loaded, *bounds(elastic)))
+        raise typer.Exit(start(command_line(again, workers), timeout=patience(loaded)))
     if profile:
         with stoppable():
             return _profile(loaded, run, profile_steps, json)
@@ -100,11 +125,31 @@ def command(
     baselines(result)
 
 
+def patience(loaded: Any) -> float:
+    """Seconds that a process may be behind the others, of a recipe that is not checked yet."""
+    seconds = (loaded.get("distributed") or {}).get("timeout")
+    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else 600.0
+
+
+def _elastic(words: list[str], loaded: Any, least: int, most: int) -> int:
+    """Train with processes that may come and go; the exit code."""
+    from pdl.train import Recipe as Checked
+    from pdl.workflow.elastic import check
+
+    checked = Checked(loaded)  # what is wrong is said once
+    check(checked)
+    settings = checked.distributed
+    line = [sys.executable, "-m", "pdl", *words]
+    return Supervisor(line, least, most, heartbeat=settings.heartbeat, timeout=settings.timeout).run()
+
+
 def _profile(config: Any, run: Path | None, steps: int, json: bool) -> None:
     """`pdl.workflow.profile`, and its tables."""
     from pdl.workflow import profile
 
     found = profile(config, run=run, steps=steps)
+    if job_rank():
+        return
     for line in found.messages:
         style.note(line)
     if json:
@@ -124,6 +169,13 @@ def _profile(config: Any, run: Path | None, steps: int, json: bool) -> None:
             for op, phase, *rest in found.ops()
         ],
     )
+    if found.group is not None:
+        style.out("")
+        style.table(
+            ["messages", "number", "ms", "MB"],
+            [(kind, f"{number:.1f}", f"{ms:.3f}", f"{mb:.3f}") for kind, number, ms, mb in found.messages_between()],
+            title=f"between {found.group.size} processes, clocks within {found.clock[:, 1].max() * 1e6:.0f} us",
+        )
     style.out(f"\n{found.trace} is for chrome://tracing or https://ui.perfetto.dev")
 
 

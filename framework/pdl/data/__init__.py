@@ -40,6 +40,8 @@ from pdl.data.sampler import (
     WeightedSampler,
     labels_of,
 )
+from pdl.data.shards import Shards, write_counts
+from pdl.data.shuffling import ShardSampler
 from pdl.data.splits import check_ratios, stable_split, stratified_split
 from pdl.data.store import cached_arrays, data_root, file_hash, find, to_get, under_roots
 from pdl.habits import missing_from
@@ -50,10 +52,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "BucketBatchSampler", "ClassBatchSampler", "Compose",
     "ConcatDataset", "DataFault", "DataLoader", "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline",
-    "RandomSampler", "Sample", "SampleRandom", "Sampler", "SequentialSampler", "StandIn", "Subset", "Transform",
-    "TupleDataset", "WeightedSampler", "as_dataset", "bucket_sizes", "cached_arrays", "check", "check_ratios",
-    "collate", "data_root", "digest", "fault", "file_hash", "find", "labels_of", "sample_name", "stable_split",
-    "stratified_split", "to_get", "under_roots",
+    "RandomSampler", "Sample", "SampleRandom", "Sampler", "SequentialSampler", "ShardSampler", "Shards", "StandIn",
+    "Subset", "Transform", "TupleDataset", "WeightedSampler", "as_dataset", "bucket_sizes", "cached_arrays", "check",
+    "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find", "labels_of", "sample_name",
+    "stable_split", "stratified_split", "to_get", "under_roots", "write_counts",
 ]
 
 

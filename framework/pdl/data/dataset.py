@@ -56,6 +56,7 @@ class Dataset:
       `path_of(i) -> str | None`, the file that sample i comes from;
       `fingerprint: str`, which changes when the content does;
       `set_epoch(epoch)`, called by the loader before an epoch;
+      `shuffled(seed) -> Sampler`, the order in which it is best read at random, where that is not any;
       `reduced(i, factor) -> dict` with `size_of(i) -> (height, width)`: the sample with its image, and what is
       annotated on it, at 1/2, 1/4 or 1/8 of its size, where reading that is faster (`read_image(reduce=2)`).
 

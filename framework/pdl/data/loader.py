@@ -49,7 +49,7 @@ class DataLoader:
     dataset     a `Dataset` or `IterableDataset`, or anything with `__len__` and `__getitem__`; if it has `get_batch`
                 and all transforms offer `batch`, whole batches are read and transformed at once
     batch_size  samples in a batch (of all ranks together, see `share`); left out when `sampler` is a BatchSampler
-    shuffle     a new order each epoch; or give a `sampler` of your own
+    shuffle     a new order each epoch, the data set's own (`shuffled(seed)`) where it has one; or give a `sampler`
     transforms  one transform or a list; MixUp and CutMix last
     workers     threads that build batches (0: the caller builds them); OpenCV and NumPy release the GIL
     prefetch    batches that each worker may be ahead
@@ -73,8 +73,10 @@ class DataLoader:
         self.rank, self.world = 0, 1
         self.pipeline, self.cache = Pipeline(transforms), cache
         self._check(sampler)
+        own = getattr(dataset, "shuffled", None)
         self.sampler = sampler if sampler is not None or isinstance(dataset, IterableDataset) else (
-            RandomSampler(len(dataset), seed=seed) if shuffle else SequentialSampler(len(dataset)))
+            SequentialSampler(len(dataset)) if not shuffle else
+            RandomSampler(len(dataset), seed=seed) if own is None else own(seed))
         joins = self.pipeline.joins
         self.reader = Reader(dataset, (KEPT if joins else 0) * 2**20 if cache is None else cache * 2**20)
         self.partners = Partners(self.reader, self._length(), skip=on_error == "skip") if joins else None
@@ -178,10 +180,15 @@ class DataLoader:
     def _plan(self, start: int) -> Iterator[tuple[int, np.ndarray]]:
         """(global position, global batch) from `start` on."""
         if isinstance(self.sampler, Sampler):
-            order, size = np.asarray(self.sampler.order(self.epoch), np.int64), self.batch_size or 1
-            for begin in range(start, len(order), size):
-                if begin + size <= len(order) or not self.drop_last:
-                    yield begin, order[begin:begin + size]
+            held, size = np.empty(0, np.int64), self.batch_size or 1
+            for piece in self.sampler.pieces(self.epoch, start):
+                held = np.concatenate([held, piece])
+                for begin in range(0, len(held) - size + 1, size):
+                    yield start + begin, held[begin:begin + size]
+                whole = len(held) // size * size
+                start, held = start + whole, held[whole:]
+            if len(held) and not self.drop_last:
+                yield start, held
         elif isinstance(self.sampler, BatchSampler):
             begin = 0
             for indices in self.sampler.batches(self.epoch):

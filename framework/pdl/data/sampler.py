@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,10 @@ class Sampler:
     def order(self, epoch: int) -> np.ndarray:
         """The indices of the epoch, int64 [len(self)]."""
         raise NotImplementedError(f"{type(self).__name__} must define order")
+
+    def pieces(self, epoch: int, start: int = 0) -> Iterator[np.ndarray]:
+        """The order of the epoch from position `start` on, in pieces; one that is made bit by bit overrides it."""
+        yield np.asarray(self.order(epoch), np.int64)[start:]
 
 
 class SequentialSampler(Sampler):

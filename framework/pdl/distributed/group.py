@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pdl.distributed.launcher import NEEDS, job_size
+from pdl.distributed.launcher import NEEDS, come, job_size
 from pdl.dtype import Array
 from pdl.errors import PackageError, PdlError
 
@@ -26,19 +26,29 @@ class RankError(PdlError):
     exit_code = 1
 
 
+class Silence(RankError):
+    """A rank does not answer."""
+
+
 class Pending:
-    """Messages under way.
+    """Messages under way; `what` they are, for who records them (`Group.spans`).
 
     ranks without an answer after `timeout` seconds are a RankError that names them
     """
 
-    def __init__(self, group: Group, request: Any, kept: Any) -> None:
+    def __init__(self, group: Group, request: Any, kept: Any, what: str = "", size: int = 0) -> None:
         self.group, self.request = group, request
         self.kept = kept  # memory that MPI reads and writes meanwhile
+        self.what, self.size = what if group.spans is not None else "", size
+        self.begin = time.perf_counter() if self.what else 0.0
 
     def done(self) -> bool:
         """Whether all of it has arrived; asking is what moves it on."""
-        return bool(self.request.Test())
+        done = bool(self.request.Test())
+        if done and self.what and self.group.spans is not None:
+            self.group.spans(self.what, self.begin, time.perf_counter(), self.size)
+            self.what = ""
+        return done
 
     def wait(self) -> None:
         """Return when all of it has arrived."""
@@ -58,6 +68,9 @@ class Group:
         self.comm, self.later, self.timeout = comm.Dup(), comm.Dup(), timeout
         self.rank, self.size = int(comm.Get_rank()), int(comm.Get_size())
         self.waited = 0.0  # seconds spent in `wait_for`
+        #: while set, called as ``spans(what, begin, end, bytes)`` (seconds of `time.perf_counter`) for messages, when
+        #: it is seen that they have come, and as "wait" for the time in `wait_for`
+        self.spans: Callable[[str, float, float, int], None] | None = None
         self.hosts = self.texts(os.uname().nodename)
 
     @property
@@ -74,15 +87,15 @@ class Group:
         return made
 
     # -- moving numbers ------------------------------------------------------------------------------------------------
-    def exchange(self, outgoing: Array, incoming: Array) -> Pending:
+    def exchange(self, outgoing: Array, incoming: Array, what: str = "exchange") -> Pending:
         """Row r of `outgoing` [size, ...] goes to rank r; row r of `incoming` comes from it."""
         request = self.comm.Ialltoall(_bytes(outgoing), _bytes(incoming))
-        return Pending(self, request, (outgoing, incoming))
+        return Pending(self, request, (outgoing, incoming), what, outgoing.nbytes)
 
-    def gather(self, mine: Array, whole: Array, *, later: bool = False) -> Pending:
+    def gather(self, mine: Array, whole: Array, what: str = "gather", *, later: bool = False) -> Pending:
         """`mine` of every rank, by rank, into `whole` [size, ...] of each. `later`: its turn is among such gathers."""
         comm = self.later if later else self.comm
-        return Pending(self, comm.Iallgather(_bytes(mine), _bytes(whole)), (mine, whole))
+        return Pending(self, comm.Iallgather(_bytes(mine), _bytes(whole)), (mine, whole), what, whole.nbytes)
 
     def rows(self, mine: Array) -> Array:
         """[size, *mine.shape]: the arrays of all ranks, which have one shape."""
@@ -104,7 +117,7 @@ class Group:
         flat = array.reshape(-1).view(np.uint8)
         for begin in range(0, len(flat), _PIECE):
             piece = flat[begin : begin + _PIECE]
-            Pending(self, self.comm.Ibcast(_bytes(piece), root=root), piece).wait()
+            Pending(self, self.comm.Ibcast(_bytes(piece), root=root), piece, "broadcast", piece.nbytes).wait()
 
     def texts(self, mine: str) -> list[str]:
         """The texts of all ranks."""
@@ -119,16 +132,19 @@ class Group:
         """Ask until `done`; RankError naming those that are missing where that takes longer than the timeout."""
         if done():
             return
-        begin = time.monotonic()
+        begin = time.perf_counter()
         asked = 0
         while not done():
             asked += 1
             if asked % 1000 == 0:
-                waited = time.monotonic() - begin
+                waited = time.perf_counter() - begin
                 if waited > self.timeout:
-                    raise RankError(self._silent())
+                    raise Silence(self._silent())
                 time.sleep(0 if waited < 0.1 else 1e-4)  # another rank may need this core
-        self.waited += time.monotonic() - begin
+        end = time.perf_counter()
+        self.waited += end - begin
+        if self.spans is not None:
+            self.spans("wait", begin, end, 0)
 
     def rest(self) -> None:
         """Wait for all ranks, however long, without using the core."""
@@ -136,7 +152,7 @@ class Group:
         while not request.Test():
             time.sleep(0.01)
 
-    def _silent(self) -> str:
+    def _missing(self) -> list[int]:
         """Who does not answer: every rank that gives up calls all others."""
         here = np.array([1], np.uint8)
         others = [r for r in range(self.size) if r != self.rank]
@@ -148,6 +164,10 @@ class Group:
             missing = [r for r in others if not answers[r].Test()]
             time.sleep(0.01)
         del calls
+        return missing
+
+    def _silent(self) -> str:
+        missing = self._missing()
         named = ", ".join(f"rank {r} on {self.hosts[r]}" for r in missing) or "no rank in particular"
         return (
             f"rank {self.rank} has waited {self.timeout:g} s for the others; no answer from {named}: look at its "
@@ -172,10 +192,8 @@ def _pairs(text: str) -> Sequence[tuple[str, str]]:
     return [(name, value) for name, _, value in (line.partition("\t") for line in text.splitlines())]
 
 
-def _bytes(array: Array) -> Any:
-    from mpi4py import MPI
-
-    return [array.reshape(-1).view(np.uint8), MPI.BYTE]
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
 
 
 @cache
@@ -188,6 +206,7 @@ def world() -> Group | None:
         import mpi4py
 
         mpi4py.rc.thread_level = "funneled"  # the loader's threads send nothing
+        come()
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise PackageError(f"{NEEDS} ({error})") from error

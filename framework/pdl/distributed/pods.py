@@ -46,10 +46,15 @@ _LOST = (AuthenticationError, EOFError, OSError, ValueError)
 
 
 class Line:
-    """Messages, objects of JSON, to and from another process that holds the key."""
+    """Messages, objects of JSON, to and from another process that holds the key.
 
-    def __init__(self, connection: Any) -> None:
-        self.connection, self._turn = connection, threading.Lock()
+    beat     seconds between signs of life
+    silence  and without one until the other end counts as gone
+    """
+
+    def __init__(self, connection: Any, *, beat: float = BEAT, silence: float = SILENCE) -> None:
+        self.connection, self.beat, self.silence = connection, beat, silence
+        self._turn = threading.Lock()
         _thread(self._beat)
 
     def send(self, **message: Any) -> None:
@@ -60,7 +65,7 @@ class Line:
     def receive(self) -> dict[str, Any] | None:
         """The next message; None where the other end is gone."""
         with suppress(*_LOST):
-            while self.connection.poll(SILENCE):
+            while self.connection.poll(self.silence):
                 message = json.loads(self.connection.recv_bytes(1 << 20))
                 if isinstance(message, dict) and message:
                     return message
@@ -70,7 +75,7 @@ class Line:
     def _beat(self) -> None:
         while not self.connection.closed:
             self.send()
-            time.sleep(BEAT)
+            time.sleep(self.beat)
 
 
 class Lead:

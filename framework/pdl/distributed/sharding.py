@@ -1,5 +1,5 @@
 """`ShardedOptimizer`: each rank keeps the optimiser's state of its share of every parameter, and updates that share
-(ZeRO stage 1: Rajbhandari et al., arXiv 1910.02054)."""
+(ZeRO stages 1 to 3: Rajbhandari et al., arXiv 1910.02054)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pdl.distributed.reduction import Reduction
+from pdl.distributed.reduction import Bucket, Reduction
+from pdl.distributed.weights import ShardedWeights
 from pdl.dtype import Array, bfloat16, real_of
 from pdl.errors import UsageError
 from pdl.kernels.copies import convert
@@ -27,10 +28,12 @@ class ShardedOptimizer:
         spread()     after the update: every rank gets the new weights of the others
 
     Rows of sparse gradients stay whole on every rank. `state_dict` is that of the whole, as one process would give it.
+    Where there are `weights` in shares, the pieces are windows on these.
     """
 
-    def __init__(self, optimizer: Optimizer, reduction: Reduction) -> None:
+    def __init__(self, optimizer: Optimizer, reduction: Reduction, weights: ShardedWeights | None = None) -> None:
         self.optimizer, self.reduction, self.group = optimizer, reduction, reduction.group
+        self.weights = {} if weights is None else weights.own
         self.pieces: dict[int, tuple[Tensor, slice]] = {}  # of parameter i: the piece, and where it lies in it
         self.shapes: dict[str, tuple[int, ...]] = {}  # of all parameters
         self.cut: set[str] = set()  # those in pieces
@@ -47,7 +50,8 @@ class ShardedOptimizer:
                 if place is not None:
                     self.cut.add(name)
                     lies = place.piece(self.group.rank)
-                    piece = Tensor._wrap(_flat(p)[lies])
+                    own = self.weights.get(place.bucket.number)
+                    piece = Tensor._wrap(_flat(p)[lies] if own is None else place.mine(own, self.group.rank))
                     self.pieces[index[id(p)]] = piece, lies
                     state = self.optimizer.state.get(name)
                     if lies.start == lies.stop:
@@ -66,24 +70,33 @@ class ShardedOptimizer:
         for index, (piece, lies) in self.pieces.items():
             place = self.reduction.places[index]
             used = self.reduction.used(index) and lies.start < lies.stop
-            values = place.bucket.flat[place.begin + lies.start : place.begin + lies.stop]
-            piece.grad = Tensor._wrap(values) if used else None
+            piece.grad = Tensor._wrap(place.mine(place.bucket.own, self.group.rank)) if used else None
 
     def spread(self) -> None:
-        """The new weights of all pieces, to all ranks."""
+        """The new weights of all pieces, to all ranks, but for those that stay in shares."""
+        under_way: list[Bucket] = []
         for bucket in self.reduction.buckets:
+            if bucket.number in self.weights:
+                continue
             for index in bucket.members:
-                piece, lies = self.pieces[index]
-                begin = self.reduction.places[index].begin
-                _copy(bucket.flat[begin + lies.start : begin + lies.stop], piece._data)
-            bucket.share()
-        for bucket in self.reduction.buckets:
-            bucket.wait()
-            for index in bucket.members:
-                place, lies = self.reduction.places[index], self.pieces[index][1]
-                flat, new = _flat(self.reduction.parameters[index]), bucket.flat[place.begin : place.end]
-                _copy(flat[: lies.start], new[: lies.start])
-                _copy(flat[lies.stop :], new[lies.stop :])
+                _copy(self.reduction.places[index].mine(bucket.own, self.group.rank), self.pieces[index][0]._data)
+            bucket.hand_out()
+            under_way.append(bucket)
+            if not bucket.kept and len(under_way) > 1:  # its memory is needed no more
+                self._arrived(under_way.pop(0))
+        for bucket in under_way:
+            self._arrived(bucket)
+
+    def _arrived(self, bucket: Bucket) -> None:
+        """The new weights of a bucket into the parameters."""
+        bucket.wait()
+        row = bucket.open()
+        for index in bucket.members:
+            place, lies = self.reduction.places[index], self.pieces[index][1]
+            flat, new = _flat(self.reduction.parameters[index]), row[place.begin : place.end]
+            _copy(flat[: lies.start], new[: lies.start])
+            _copy(flat[lies.stop :], new[lies.stop :])
+        bucket.close()
 
     def updated(self) -> Iterable[Tensor]:
         """What this rank updates: its pieces, and the parameters whose gradients are rows."""
@@ -125,7 +138,7 @@ def check_elementwise(optimizer: Optimizer) -> None:
     """UsageError for a method whose update of a number hangs on other numbers of its parameter."""
     if not optimizer.elementwise or any(group.get("rowwise") for group in optimizer.param_groups):
         raise UsageError(
-            f"distributed.zero=1: {type(optimizer).__name__} needs all of a parameter to update a part of it; use an "
+            f"distributed.zero: {type(optimizer).__name__} needs all of a parameter to update a part of it; use an "
             "optimiser that treats each number alone (Adam, AdamW, SGD, RMSprop), or zero=0"
         )
 

@@ -6,7 +6,9 @@ import http.client
 import os
 import ssl
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pdl.errors import DataError, UsageError
@@ -61,16 +63,44 @@ class _Page(_Fetch):
     def have(self) -> int:
         return 0
 
+    def write(self, path: Path, most: int, known: str, progress: Callable[[int, int], None]) -> str:
+        """One attempt to put the answer into a file; the name of its version."""
+        done = 0
+        try:
+            with self._answer() as answer:
+                size = self._announced(answer, most)
+                version = answer.headers.get("ETag") or f"{answer.headers.get('Last-Modified', '')} {size}"
+                if known and version == known:
+                    return version
+                with path.open("wb") as file:
+                    while chunk := answer.read1(CHUNK):
+                        done += len(chunk)
+                        if done > most:
+                            raise Failed(f"sends more than {most} bytes, which is the most that is taken")
+                        file.write(chunk)
+                        progress(done, size or done)
+        except (TimeoutError, ConnectionError, http.client.HTTPException, ssl.SSLError) as error:
+            raise _Again(_broken(error, self.patience)) from error
+        if size is not None and done < size:
+            raise _Again(f"ended the connection after {done} of {size} bytes")
+        return version
+
+    def _announced(self, answer: Any, most: int) -> int | None:
+        """The bytes that are to come, where that is said."""
+        if answer.status != 200:
+            raise Failed(f"answers {answer.status} {answer.reason}, which is no file")
+        announced = answer.headers.get("Content-Length")
+        size = int(announced) if announced is not None and announced.isdigit() else None
+        if size is not None and size > most:
+            raise Failed(f"is {size} bytes long; at most {most} are taken")
+        return size
+
     def read(self, most: int, end: float, seconds: float, progress: Progress) -> bytes:
         """One attempt."""
         found = bytearray()
         try:
             with self._answer() as answer:
-                if answer.status != 200:
-                    raise Failed(f"answers {answer.status} {answer.reason}, which is no file")
-                announced = answer.headers.get("Content-Length")
-                if announced is not None and announced.isdigit() and int(announced) > most:
-                    raise Failed(f"is {announced} bytes long; at most {most} are taken")
+                size = self._announced(answer, most)
                 while chunk := answer.read1(CHUNK):
                     found += chunk
                     if len(found) > most:
@@ -80,6 +110,37 @@ class _Page(_Fetch):
                     progress(len(found))
         except (TimeoutError, ConnectionError, http.client.HTTPException, ssl.SSLError) as error:
             raise _Again(_broken(error, self.patience)) from error
-        if announced is not None and announced.isdigit() and len(found) < int(announced):
-            raise _Again(f"ended the connection after {len(found)} of {announced} bytes")
+        if size is not None and len(found) < size:
+            raise _Again(f"ended the connection after {len(found)} of {size} bytes")
         return bytes(found)
+
+
+def into_file(
+    url: str,
+    path: Path,
+    most: int,
+    *,
+    known: str = "",
+    patience: Patience | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> str:
+    """Put what an http or https address answers into the file `path`; what the server calls this version of it (its
+    ETag, else its date and size) is returned. Where that is `known`, nothing is read or written.
+
+    DataError with the address for no answer, one of more than `most` bytes, or one that is too slow; UsageError with
+    PDL_OFFLINE.
+    """
+    if offline():
+        raise UsageError(f"{url}: PDL_OFFLINE is set, so no connection is opened; unset it, or give a file")
+    patience = patience or Patience()
+    page = _Page(url, most, patience)
+    for left in reversed(range(patience.attempts)):
+        try:
+            return page.write(path, most, known, progress)
+        except _Again as problem:
+            if not left:
+                raise DataError(f"{page.url}: {problem}") from None
+            time.sleep(min(max(patience.pause, problem.wait or 0), patience.longest))
+        except Failed as problem:
+            raise DataError(f"{page.url}: {problem}") from None
+    raise AssertionError("an attempt ends with bytes or an error")

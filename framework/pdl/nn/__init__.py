@@ -54,7 +54,7 @@ from pdl.nn.loss import (
     TripletMarginLoss,
 )
 from pdl.nn.metric import ArcFaceLoss, GE2ELoss
-from pdl.nn.module import Buffer, Module, Parameter
+from pdl.nn.module import Buffer, Module, Parameter, Table
 from pdl.nn.norm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -90,7 +90,7 @@ from pdl.nn.stages import stages
 from pdl.nn.summary import Summary, summary
 
 __all__ = [
-    "Buffer", "Module", "Parameter",
+    "Buffer", "Module", "Parameter", "Table",
     "ModuleList", "Sequential", "ModuleDict",
     "Identity", "Linear", "Bilinear", "Flatten", "Unflatten",
     "Conv2d", "Conv1d", "Conv3d", "ConvTranspose2d", "ConvTranspose1d", "ConvTranspose3d",

@@ -8,7 +8,7 @@ from pdl import ops
 from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.nn import init
-from pdl.nn.module import Module, Parameter
+from pdl.nn.module import Module, Parameter, Table
 from pdl.tensor import Tensor
 
 
@@ -35,7 +35,8 @@ class Embedding(Module):
             )
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.sparse = sparse
-        self.weight = Parameter(ops.zeros((num_embeddings, embedding_dim)))
+        zeros = ops.zeros((num_embeddings, embedding_dim))
+        self.weight = Table(zeros, padding=padding_idx) if sparse else Parameter(zeros)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import local
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -25,9 +25,9 @@ Mode = Literal["fan_in", "fan_out"]
 
 
 class _Drawing(local):
-    """Whether this thread draws initial values."""
+    """Whether this thread draws initial values, and those of tables."""
 
-    skipped = False
+    skipped = tables_skipped = False
 
 
 _drawing = _Drawing()
@@ -46,6 +46,17 @@ def skipped() -> Iterator[None]:
         yield
     finally:
         _drawing.skipped = before
+
+
+@contextmanager
+def tables_skipped() -> Iterator[None]:
+    """Inside the block this thread does not draw the values of `nn.Table`s, whose memory is not touched; how they would
+    be drawn is kept in `initial`."""
+    before, _drawing.tables_skipped = _drawing.tables_skipped, True
+    try:
+        yield
+    finally:
+        _drawing.tables_skipped = before
 
 
 _PIECE = 1 << 16  # numbers drawn at a time: they stay in the cache
@@ -74,7 +85,8 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
 
 def constant_(x: T, value: float) -> T:
     """Fill with one value."""
-    x._data[...] = value
+    if not _left("constant", x, value, 0.0):
+        x._data[...] = value
     return x
 
 
@@ -107,11 +119,15 @@ def dirac_(x: T) -> T:
 
 def uniform_(x: T, low: float = 0.0, high: float = 1.0) -> T:
     """U(low, high)."""
+    if _left("uniform", x, low, high):
+        return x
     return _fill(x, lambda part: random.generator().random(out=part, dtype=np.float32), high - low, low)
 
 
 def normal_(x: T, mean: float = 0.0, std: float = 1.0) -> T:
     """N(mean, std^2)."""
+    if _left("normal", x, mean, std):
+        return x
     return _fill(x, lambda part: random.generator().standard_normal(out=part, dtype=np.float32), std, mean)
 
 
@@ -198,6 +214,14 @@ def _fan(shape: tuple[int, ...], mode: Mode) -> int:
     if mode not in ("fan_in", "fan_out"):
         raise UsageError(f"mode {mode!r} is neither 'fan_in' nor 'fan_out'")
     return fans(shape)[mode == "fan_out"]
+
+
+def _left(kind: str, x: Any, a: float, b: float) -> bool:
+    """Tell a table how it is filled; whether it is left as it is."""
+    if not hasattr(x, "initial"):
+        return False
+    x.initial = kind, float(a), float(b)
+    return _drawing.tables_skipped
 
 
 def _fill(x: T, draw: Callable[[Array], object], factor: float, shift: float) -> T:

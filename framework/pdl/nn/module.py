@@ -32,6 +32,25 @@ class Parameter(Tensor):
         self._data = _owned(self._data)
 
 
+class Table(Parameter):
+    """A parameter [R, C] of which a step uses a few rows, looked up with `sparse`; servers of their own may have them
+    (`pdl.distributed.tables`).
+
+    initial   how it was filled: ("normal", mean, std), ("uniform", low, high) or ("constant", value, 0), by the latest
+              function of `pdl.nn.init`
+    padding   a row that is 0
+    served    whatever gives its rows where this process does not have them
+    """
+
+    __slots__ = ("initial", "padding", "served")
+
+    def __init__(self, data: TensorLike, *, padding: int | None = None) -> None:
+        super().__init__(data)
+        self.initial: tuple[Any, float, float] = ("constant", 0.0, 0.0)
+        self.padding = padding
+        self.served: Any = None
+
+
 class Buffer(Tensor):
     """A tensor that belongs to a module's state and is not learned, such as a running mean.
 

@@ -9,7 +9,7 @@ from types import FunctionType as _FunctionType
 from types import ModuleType as _ModuleType
 
 from pdl.habits import missing_from as _missing_from
-from pdl.ops import chain, epilogue, fourier, inference, methods, moments, nbits, packed  # noqa: F401 - ops of programs and pdl.fft
+from pdl.ops import chain, cut, epilogue, fourier, inference, methods, moments, nbits, packed  # noqa: F401 - ops of programs and pdl.fft
 from pdl.ops.activation import *
 from pdl.ops.attention import *
 from pdl.ops.batchnorm import *

@@ -65,7 +65,7 @@ MULTIPLY_ADDS: dict[str, Callable[[Any, Values, Values], int]] = {
     + 2 * _size(ins[4]) * ins[7].shape[0],
 }
 #: ops that read as much of their first input as they write
-SELECTING = ("Embedding", "Gather", "GetAt")
+SELECTING = ("Embedding", "ServedEmbedding", "Gather", "GetAt")
 
 
 def multiply_adds(op: Op, ins: Values, outs: Values) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from pdl.dtype import int64
+from pdl.dtype import Array, int64
 from pdl.errors import ShapeError, UsageError
 from pdl.kernels import rows
 from pdl.kernels.copies import contiguous
@@ -58,6 +58,38 @@ class Embedding(Op):
         return segment_sum(flat, reshape(kept, (index.size,)), num_segments=table.shape[0])
 
 
+class Source(Protocol):
+    """Whoever has the rows of a table."""
+
+    def read(self, index: Array, out: Array, padding: int | None) -> None:
+        """out[i] = row index[i], int64 [n] -> [n, C]; 0 for negative numbers and `padding`."""
+
+
+class ServedEmbedding(Embedding):
+    """`Embedding` whose rows come from another process: the array of the table is not read. The source is kept beside
+    the attributes; a program that is read from a file has none and is an `Embedding`."""
+
+    native_bf16 = native = False
+    recorded = True
+    source: ClassVar[Source | None] = None
+
+    def over(self, source: Source) -> Self:
+        """This op, which is new, with rows of a source."""
+        self.__dict__["source"] = source
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self.source is getattr(other, "source", None)
+
+    __hash__ = Op.__hash__
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        if self.source is None:
+            return super().cpu(outs, ins)
+        index = as_index(ins[1])
+        self.source.read(index, outs[0].reshape(index.size, -1), self.padding_idx)
+
+
 class BagNumbers(Op):
     """The bag of each of `length` entries, int64, from the bags' first positions offsets [B]."""
 
@@ -92,7 +124,9 @@ def embedding(table: Tensor, index: Tensor, *, padding_idx: int | None = None, s
     table then costs only its rows in use, in memory and in the optimiser's step. Raises ShapeError for a number outside
     the table.
     """
-    return apply(Embedding(padding_idx, sparse), table, index)
+    served = getattr(table, "served", None)
+    op = Embedding(padding_idx, sparse) if served is None else ServedEmbedding(padding_idx, True).over(served)
+    return apply(op, table, index)
 
 
 def embedding_bag(

@@ -96,7 +96,7 @@ class MomentsGrad(Fused):
         return g + g_mean / n + (x - mu) * (g_var * 2 / n)
 
 
-class _Joined(Op, abstract=True):
+class Joined(Op, abstract=True):
     """An op that all processes run together; its `across` is kept beside the attributes."""
 
     recorded = True
@@ -118,7 +118,7 @@ class _Joined(Op, abstract=True):
         return mine[None] if self.across is None else self.across.rows(mine)
 
 
-class JoinMoments(_Joined):
+class JoinMoments(Joined):
     """Mean, biased variance [C] and count [] over the samples of all processes, from mean and var [C] over the `n` of
     this one.
 
@@ -170,7 +170,7 @@ class JoinMoments(_Joined):
         return g_mean + (mean - y[0]) * g_var * 2, g_var
 
 
-class SumAcross(_Joined):
+class SumAcross(Joined):
     """The sum of x over all processes, in float64 in their order; its gradient is the sum of theirs."""
 
     def infer(self, x: Spec) -> Spec:

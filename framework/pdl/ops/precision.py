@@ -118,6 +118,7 @@ POLICY: dict[Rule | None, str] = {
     None: """
         AsType Real Imag Conj Identity Clone Reshape PermuteDims ExpandDims Squeeze BroadcastTo Flip Roll Pad Tril Triu
         OneHot DropoutMask Diagonal DiagEmbed GetItem GetAt Gather Steps Embedding BagNumbers SegmentSum SegmentTake
+        ServedEmbedding
         SegmentExtremum SegmentCount RunningAverage ArgSort ArgTopK Unique NonZero ArgMax ArgMin Max Min AllTrue AnyTrue
         Resize Pick Place
         Negative Abs Sign Square Sqrt Sin Cos Tanh Erf Erfc Floor Ceil Trunc Round Clip
@@ -133,7 +134,7 @@ POLICY: dict[Rule | None, str] = {
         DistributionFocalLossGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes
         TakeEnds TakeEndsGrad Rotate CachedAttention LinearNBits
-        Positions Moments MomentsGrad JoinMoments SumAcross
+        Positions Moments MomentsGrad JoinMoments SumAcross SumOver SpreadOver JoinParts TakePart OwnRows
         NormConvGrad PackedConv PackedLinear ExpandDepthwise QuantizeLinear DequantizeLinear
         QConv QConvPacked QLinear QLinearPacked QAdd QMap QMaxPool QAvgPool QGlobalMean""",
 }

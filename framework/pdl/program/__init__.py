@@ -5,11 +5,11 @@ from pdl.program.block import Block
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program, Value
 from pdl.program.specialise import bind, specialise
-from pdl.program.step import CompiledForward, CompiledStep, Receiver
+from pdl.program.step import CompiledForward, CompiledStep, Feeder, Receiver, StepProgram
 from pdl.program.tracing import Symbol, is_tracing, trace
 from pdl.program.verify import verify
 
 __all__ = [
-    "Block", "CompiledForward", "CompiledStep", "Executable", "Node", "Program", "Receiver", "Symbol", "Value",
-    "bind", "is_tracing", "specialise", "trace", "verify",
+    "Block", "CompiledForward", "CompiledStep", "Executable", "Feeder", "Node", "Program", "Receiver", "StepProgram",
+    "Symbol", "Value", "bind", "is_tracing", "specialise", "trace", "verify",
 ]  # fmt: skip

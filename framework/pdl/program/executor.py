@@ -28,6 +28,7 @@ from pdl.ops.cost import multiply_adds, traffic
 from pdl.ops.inference import ConvThen
 from pdl.ops.packed import PackedConv
 from pdl.ops.shape import PermuteDims
+from pdl.program.feeding import Feed
 from pdl.program.ir import Node, Program, Value
 from pdl.program.memory import Plan, plan_memory
 from pdl.tensor import Tensor
@@ -63,6 +64,8 @@ class Executable:
     profile   called as ``profile(node, begin, end)`` (seconds of `time.perf_counter`) for every node, while it is set
     taps      functions that are called with the array of a value as soon as it is computed, in every run; they may read
               it, but not keep it: what comes after it may lie in its place
+    feeds     functions that write inputs, each just before the first node that reads it, in every run; a call is not
+              given these
     """
 
     def __init__(
@@ -75,11 +78,14 @@ class Executable:
         arena: Array | None = None,
         held: Mapping[Value, Array] | None = None,
         taps: Mapping[Value, Tap] | None = None,
+        feeds: Mapping[Value, Feed] | None = None,
     ) -> None:
         threads.check_environment()
-        self._held, self._taps = dict(held or {}), dict(taps or {})
+        self._held, self._taps, self._feeds = dict(held or {}), dict(taps or {}), dict(feeds or {})
         self.program = program
-        self.plan = plan or plan_memory(program)
+        fed = _first_reads(program, self._feeds)
+        self.plan = plan or plan_memory(program, late={value: at for at, values in fed.items() for value in values})
+        self._fed = {program.nodes[at]: values for at, values in fed.items()}
         self.profile: Profile | None = None
         self.native, self.frozen = native, frozen
         self._lock = threading.RLock()
@@ -133,13 +139,15 @@ class Executable:
             assert value.tensor is not None
             arrays[value] = value.tensor._data
             self._bound.append((value.tensor, value.tensor._data))
-        self._taken = [v for v in self.program.inputs if v not in self.plan.held]
+        self._taken = [v for v in self.program.inputs if v not in self.plan.held and v not in self._feeds]
         turned = _turned(self.program)
         for value in self.program.inputs:
             arrays[value] = self._window(value, None if value in self.plan.held else turned.get(value))
         self._tape = Tape()
         self._steps: list[_Step] = []
         for node in self.program.nodes:
+            for value in self._fed.get(node, ()):
+                self._steps.append(_Step(node, partial(self._feeds[value], arrays[value]), None))
             step = self._bind_node(node, arrays)
             if step is not None:
                 self._steps.append(step)
@@ -259,6 +267,17 @@ class TwoPart(Executable):
             np.copyto(target, array)
         _make(self._second)
         _copy_all(outs, self._outputs[self.early :])
+
+
+def _first_reads(program: Program, values: Iterable[Value]) -> dict[int, list[Value]]:
+    """By the number of a node: those of the values that it is the first to read."""
+    wanted, found = set(values), dict[int, list[Value]]()
+    for at, node in enumerate(program.nodes if wanted else ()):
+        for value in dict.fromkeys(node.inputs):
+            if value in wanted:
+                wanted.discard(value)
+                found.setdefault(at, []).append(value)
+    return found
 
 
 def _turned(program: Program) -> dict[Value, tuple[int, ...]]:

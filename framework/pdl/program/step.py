@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from functools import partial
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from pdl.dtype import Array
 from pdl.errors import GradientError, TraceError
 from pdl.ops.sparse import SparseGrad
 from pdl.program.executor import Executable, Tap
+from pdl.program.feeding import Feed
 from pdl.program.ir import Program, Value
 from pdl.program.passes import FINAL, FORWARD, run_passes
 from pdl.program.tracing import Recorder, Symbol, as_output, module_names, symbols
@@ -37,6 +39,17 @@ class Receiver(Protocol):
         that is soon overwritten."""
 
 
+class Feeder(Protocol):
+    """Gives programs the weights that are not there between their uses."""
+
+    def feeds(self, program: Program) -> dict[Value, Feed]:
+        """Make inputs of captured weights; what writes each of them, see `Executable`."""
+
+
+#: what was traced, and what it returned -> the same of a program that is run in its place
+Rewrite: TypeAlias = "Callable[[Recorder, Any], tuple[Recorder, Any]]"
+
+
 class CompiledStep:
     """``step(*args)`` is ``function(*args)`` followed by `backward()` of its loss: same result, same numbers, same
     gradients in the parameters' `grad`, from a program that is planned once per shape and then allocates nothing.
@@ -49,6 +62,7 @@ class CompiledStep:
                gives up and stays in eager mode
     notify     called with one line where it does, or where code cannot be traced: such steps run in eager mode
     receiver   gets the gradients of compiled steps while they run
+    feeder     gives them weights while they run
 
     Tensors in the result and gradients are windows on the program's memory: the next call overwrites them.
     """
@@ -62,9 +76,10 @@ class CompiledStep:
         notify: Callable[[str], None] | None = None,
         name: str = "step",
         receiver: Receiver | None = None,
+        feeder: Feeder | None = None,
     ) -> None:
         self.function, self.module, self.capacity, self.notify, self.name = function, module, capacity, notify, name
-        self.receiver = receiver
+        self.receiver, self.feeder = receiver, feeder
         self.programs: OrderedDict[Any, StepProgram | None] = OrderedDict()
         self.stopped: TraceError | None = None  # why the latest batch could not be traced
         self.hits = self.misses = self.failures = 0
@@ -112,7 +127,7 @@ class CompiledStep:
 
     def made(self, args: Any) -> StepProgram:
         """The program for such arguments, planned."""
-        return StepProgram(self.function, self.module, args, self.name, receiver=self.receiver)
+        return StepProgram(self.function, self.module, args, self.name, receiver=self.receiver, feeder=self.feeder)
 
     def _untraced(self, error: TraceError) -> None:
         """Say once for each place why it is eager; after a few failures stop trying."""
@@ -148,7 +163,8 @@ class CompiledForward(CompiledStep):
 
 
 class StepProgram:
-    """One traced and planned step; see `CompiledStep`. Without `gradients` it leaves those of the parameters alone."""
+    """One traced and planned step; see `CompiledStep`. Without `gradients` it leaves those of the parameters alone.
+    `rewrite` makes another program and result of what was traced, before gradients are taken."""
 
     @begins_trace
     def __init__(
@@ -160,12 +176,17 @@ class StepProgram:
         *,
         gradients: bool = True,
         receiver: Receiver | None = None,
+        feeder: Feeder | None = None,
+        rewrite: Rewrite | None = None,
     ) -> None:
         recorder = Recorder(name, module_names(module))
         self.learned: list[tuple[Tensor, int]] = []
         with recorder.active(), nullcontext() if gradients else no_grad():
             inputs = symbols(recorder, args, "batch")
             self.result = function(*inputs)
+        if rewrite is not None:
+            recorder, self.result = rewrite(recorder, self.result)
+        with recorder.active(), nullcontext() if gradients else no_grad():
             found = [as_output(x) for x in leaves(self.result)]
             if gradients:
                 self.learned, program = append_gradients(recorder, loss_of(self.result), found, module.parameters())
@@ -176,7 +197,9 @@ class StepProgram:
         self.frozen = [p for p in module.parameters() if gradients and not p.requires_grad]
         self.program = run_passes(program, FINAL)
         self.receiver, self.results, self._begun = receiver, len(found), False
-        self.executable = Executable(self.program, taps=self._tapped() if receiver is not None else None)
+        feeds = feeder.feeds(self.program) if feeder is not None else {}
+        taps = self._tapped() if receiver is not None else {}
+        self.executable = Executable(self.program, taps=taps, feeds=feeds)
 
     def __call__(self, *args: Any) -> Any:
         """The result of the step, with gradients stored in the parameters, or received."""
@@ -193,6 +216,11 @@ class StepProgram:
             elif gradient is not None:
                 self._receive(parameter, gradient)
         return self._result()
+
+    @cached_property
+    def order(self) -> int:
+        """The same number, not 0, for programs whose ops come in the same order."""
+        return zlib.crc32(" ".join(type(node.op).__name__ for node in self.program.nodes).encode()) or 1
 
     def _result(self) -> Any:
         """What the function returned, with the numbers of this run."""

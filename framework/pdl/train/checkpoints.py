@@ -42,15 +42,22 @@ class Checkpoints(Hook):
     `every` steps, `seconds` seconds: how often inside an epoch; each epoch ends with one anyway, unless `every` is not
     given and the last one is less than a second old: then the weights that were best meanwhile are kept in memory, and
     a run that is killed begins again up to a second before. The last epoch always ends with one, and so does the step
-    or epoch in which `trainer.interruption` is set. With `keep_last` k > 1 the latest k also stay as
-    step-<number>.safetensors. This hook comes last, so that it sees what the others have become. Without a `folder` it
-    writes nothing, and gives what another process of the training writes.
+    or epoch in which `trainer.interruption` is set, and every epoch without `rest`. With `keep_last` k > 1 the latest k
+    also stay as step-<number>.safetensors. This hook comes last, so that it sees what the others have become. Without a
+    `folder` it writes nothing, and gives what another process of the training writes.
     """
 
     def __init__(
-        self, folder: Path | None, *, every: int | None = None, seconds: float | None = None, keep_last: int = 1
+        self,
+        folder: Path | None,
+        *,
+        every: int | None = None,
+        seconds: float | None = None,
+        keep_last: int = 1,
+        rest: bool = True,
     ) -> None:
         self.folder, self.every, self.seconds, self.keep_last = folder, every, seconds, keep_last
+        self.rest = _REST if rest else 0.0
         self._written = time.monotonic()
         self._first = True
         self._best: dict[str, Any] | None = None  # better weights that are not on the disk yet
@@ -86,7 +93,7 @@ class Checkpoints(Hook):
 
     def _due(self, trainer: Trainer) -> bool:
         """Whether this epoch ends with a checkpoint."""
-        rested = self.every is not None or time.monotonic() - self._written >= _REST
+        rested = self.every is not None or time.monotonic() - self._written >= self.rest
         return rested or self._first or trainer.finished or trainer.interruption is not None
 
     def _save_best(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from pdl.distributed.launcher import CLEAR, job_terminal
 from pdl.files import read_text
 from pdl.train.hooks import Hook
 from pdl.train.loop import Trainer, total_steps
@@ -137,7 +139,7 @@ class Progress(Hook):
         now, terminal = time.monotonic(), self._terminal
         if terminal and now - self._drawn >= 0.1:
             self._drawn = now
-            self._write("\r\x1b[K" + fitted(self._position(trainer), width() - 1))
+            self._write(CLEAR + fitted(self._position(trainer), self._columns - 1))
         waited = not terminal and now - self._shown[0] >= self.seconds
         if waited or (self.every is not None and trainer.state.step % self.every == 0):
             self._say(trainer, [f"  step {self._steps(trainer)}", *_step(trainer)])
@@ -168,7 +170,7 @@ class Progress(Hook):
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(gap.join([*pieces, *more]) + "\n")
         self._clear()
-        columns, line = width() if self._terminal else COLUMNS, gap.join(pieces)
+        columns, line = self._columns, gap.join(pieces)
         line = fitted([line, *more], max(columns, len(line)))
         self._write((line if len(line) <= columns or not self._terminal else broken(pieces, columns, gap)) + "\n")
 
@@ -179,12 +181,21 @@ class Progress(Hook):
 
     @property
     def _terminal(self) -> bool:
-        return self.stream is not None and self.stream.isatty()
+        """Whether lines can be rewritten: on a terminal, also one that the starter of a job hands them on to."""
+        return self.stream is not None and (self.stream.isatty() or self._handed_on is not None)
+
+    @property
+    def _handed_on(self) -> int | None:
+        return job_terminal() if self.stream is sys.stderr else None
+
+    @property
+    def _columns(self) -> int:
+        return (self._handed_on or width()) if self._terminal else COLUMNS
 
     def _clear(self) -> None:
         if self._drawn:
             self._drawn = 0.0
-            self._write("\r\x1b[K")
+            self._write(CLEAR)
 
     def _write(self, text: str) -> None:
         if self.stream is not None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pdl import autograd, random
 from pdl.errors import NumericalError, UsageError
@@ -22,13 +23,16 @@ from pdl.nn import Module
 from pdl.ops import autocast
 from pdl.ops.sparse import SparseGrad
 from pdl.optim import EMA, Optimizer, Schedule, Scheduler, clip_grad_value_, clip_scale
-from pdl.program import CompiledStep, Receiver
+from pdl.program import CompiledStep, Feeder, Receiver, StepProgram
 from pdl.tensor import Tensor, no_grad
 from pdl.train.freeze import Frozen, log_lines, lowest_rate
 from pdl.train.hooks import Hook
 from pdl.train.metrics import Mean
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Loss, Task
+
+if TYPE_CHECKING:
+    from pdl.train.tables import ServedTables
 
 
 @dataclass
@@ -122,11 +126,23 @@ class Trainer:
         self._clock = time.monotonic()
 
     receiver: Receiver | None = None  # of the gradients of compiled steps
+    feeder: Feeder | None = None  # of their weights
+    tables: ServedTables | None = None  # of the model, on servers
     weighted = False  # whether the gradient of `loss` is times its weight already
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """How batches are evaluated."""
+        return outcomes
 
     def _compiled(self) -> CompiledStep:
         receiver = self.receiver if self.settings.accumulate == 1 else None
-        return CompiledStep(self.loss, self.model, notify=lambda line: self.emit("on_message", line), receiver=receiver)
+        notify = partial(self.emit, "on_message")
+        return CompiledStep(self.loss, self.model, notify=notify, receiver=receiver, feeder=self.feeder)
+
+    def program_for(self, batch: Any) -> StepProgram | None:
+        """The compiled step of such batches; None where it is eager."""
+        return self.compiled.program_for(batch) if self.compiled is not None else None
 
     # -- the loop
     # --------------------------------------------------------------------------------------------------------
@@ -202,7 +218,7 @@ class Trainer:
 
         From a compiled program where `train.compile` is on and the task's code can be traced; eager otherwise.
         """
-        program = self.compiled.program_for(batch) if self.compiled is not None else None
+        program = self.program_for(batch)
         if program is None:
             one = self.loss(batch)
             self.emit("on_loss")
@@ -291,7 +307,9 @@ class Trainer:
         training."""
         training = self.model.training
         with random.fork_seed(self.settings.seed), self.averaged():
-            evaluation = evaluate(self.task, self.model, self.loaders[split], split=split, limit=self.limit)
+            evaluation = evaluate(
+                self.task, self.model, self.loaders[split], split=split, limit=self.limit, outcomes=self.outcomes
+            )
         self.frozen.train(training)
         return evaluation
 
@@ -326,8 +344,12 @@ class Trainer:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """The model carries the averaged weights inside the block (where `train.ema` is set)."""
-        with self.ema.swapped() if self.ema is not None else nullcontext():
+        """The model carries the averaged weights inside the block (where `train.ema` is set), and all rows of its
+        tables."""
+        with (
+            self.ema.swapped() if self.ema is not None else nullcontext(),
+            self.tables.whole() if self.tables is not None else nullcontext(),
+        ):
             yield
 
     @property
@@ -405,16 +427,33 @@ class Trainer:
             hook.load_state_dict(tree["hooks"].get(type(hook).__name__, {}))
 
 
-def evaluate(task: Task, model: Module, loader: Iterable[Any], *, split: str, limit: int | None = None) -> Evaluation:
+Outcomes: TypeAlias = Callable[[Task, Module, Iterable[Any]], Iterable[tuple[Loss, Any]]]
+
+
+def outcomes(task: Task, model: Module, batches: Iterable[Any]) -> Iterator[tuple[Loss, Any]]:
+    """What an evaluation makes of each batch, its outputs as arrays, and the batch."""
+    for batch in batches:
+        one = task.evaluate(model, batch)
+        one.outputs = tuple(x.data if isinstance(x, Tensor) else x for x in one.outputs)
+        yield one, batch
+
+
+def evaluate(
+    task: Task,
+    model: Module,
+    loader: Iterable[Any],
+    *,
+    split: str,
+    limit: int | None = None,
+    outcomes: Outcomes = outcomes,
+) -> Evaluation:
     """One pass over the batches of a split, in evaluation mode (which the model is left in) and without gradients."""
     metrics, loss, started = task.metrics(), Mean(), time.monotonic()
     if hasattr(loader, "set_epoch"):
         loader.set_epoch(0)
     model.eval()
     with no_grad():
-        for batch in islice(loader, limit):
-            one = task.evaluate(model, batch)
-            one.outputs = tuple(x.data if isinstance(x, Tensor) else x for x in one.outputs)
+        for one, batch in outcomes(task, model, islice(loader, limit)):
             if one.known:
                 loss.update(float(one.value.item()), float(one.weight))
             task.update_metrics(metrics, one, batch)

@@ -8,24 +8,32 @@ step and rank. Dean et al., 2012; Goyal et al., arXiv 1706.02677; Li et al., arX
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pdl import ops, random
+from pdl.distributed.averaging import average, average_state
+from pdl.distributed.compression import Compressor
 from pdl.distributed.group import Group
 from pdl.distributed.norms import SyncNorms
-from pdl.distributed.reduction import Reduction
+from pdl.distributed.reduction import Header, Reduction, told, used_anywhere
 from pdl.distributed.sharding import ShardedOptimizer, check_elementwise
+from pdl.distributed.stragglers import Stragglers
+from pdl.distributed.weights import ShardedWeights
+from pdl.dtype import Array
 from pdl.errors import UsageError
-from pdl.nn import Module
-from pdl.program import Receiver
+from pdl.nn import Embedding, Module
+from pdl.program import Program, Receiver, StepProgram, Value
+from pdl.program.feeding import Feed
 from pdl.tensor import Tensor
-from pdl.train.loop import State, Trainer
+from pdl.train.loop import Outcomes, State, Trainer
 from pdl.train.metrics import Mean
 from pdl.train.settings import Distributed
+from pdl.train.shared_evaluation import SharedOutcomes
 from pdl.train.task import Loss
 from pdl.version import __version__
 
@@ -45,9 +53,14 @@ class ParallelTrainer(Trainer):
 
     def __init__(self, group: Group, settings: Distributed, *args: Any, **kwargs: Any) -> None:
         self.group = group
-        self.receiver: Receiver = _Gradients(self)
+        self.zero, self.local_steps = settings.zero, settings.local_steps
+        self.receiver: Receiver | None = None
+        if settings.compress is None and self.local_steps == 1:
+            self.receiver = _Gradients(self)
+        check_together(settings)
+        self.feeder = self if self.zero == 3 else None
         super().__init__(*args, **kwargs)
-        self.learned = [p for p in self.model.parameters() if p.requires_grad]
+        self.learned = [p for p in self.model.parameters() if p.requires_grad and not served(p)]
         overlap = not group.one_machine if settings.overlap is None else settings.overlap
         self.reduction = Reduction(
             group,
@@ -55,24 +68,44 @@ class ParallelTrainer(Trainer):
             wire=settings.wire,
             megabytes=settings.bucket_megabytes,
             overlap=overlap,
-            gather=not settings.zero,
+            gather=not self.zero,
+            sparse=sparse_tables(self.model, self.learned) if self.zero > 1 else None,
         )
-        self.zero = bool(settings.zero)
         self._shards: ShardedOptimizer | None = None
         if self.zero:
             check_elementwise(self.optimizer)
-        self.norms = SyncNorms(self.model if settings.sync_batch_norm else Module(), group)
+        self.weights = ShardedWeights(self.reduction) if self.zero == 3 else None
+        self.together = False  # whether all ranks run the same ops in the step under way
+        if self.zero == 3 and self.ema is not None:
+            raise UsageError(
+                "distributed.zero=3: train.ema needs whole weights after every step, which then no process has; use "
+                "zero=2, or no train.ema"
+            )
+        if self.zero > 1 and self.settings.accumulate > 1:
+            self.notes.append("train.accumulate: the gradients of several batches are summed whole on each process")
+        self.compressor = self._compressor(settings)
+        over_all = settings.sync_batch_norm and self.local_steps == 1
+        self.norms = SyncNorms(self.model if over_all else Module(), group)
         self.weighted = bool(self.norms.norms)
         self._agreed = False  # that a rank wants to end
+        self._met, self._owed = True, False  # after local steps: ranks are equal; a checkpoint is due
+        self.stragglers = Stragglers(group.hosts, settings.straggler)
+        self.own = 0.0  # seconds of the latest step, from one exchange to the next, without those of waiting
+        self._lap = (time.perf_counter(), group.waited)
         share(self.loaders["train"], group)
         check_same(self)
-        for value in (*self.model.parameters(), *self.model.buffers()):
+        for value in (*(p for p in self.model.parameters() if not served(p)), *self.model.buffers()):
             group.broadcast(_contiguous(value))
 
     def fit(self) -> State:
         """As `Trainer` does; batch norms are over all ranks meanwhile."""
         with self.norms.joined():
             return super().fit()
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Each rank computes a part of them."""
+        return SharedOutcomes(self.group)
 
     def step_batches(self) -> Iterator[list[Any]]:
         """The batches of this rank for each step, none where the others have more."""
@@ -98,32 +131,131 @@ class ParallelTrainer(Trainer):
         self.norms.next_batch()
         return super().backward(batch, alone=alone)
 
+    def program_for(self, batch: Any) -> StepProgram | None:
+        """As that of `Trainer`; the ranks tell each other."""
+        program = super().program_for(batch)
+        self._meet(program)
+        return program
+
+    def _meet(self, program: StepProgram | None) -> None:
+        """Find out whether all ranks are about to run the same ops; otherwise each has whole weights."""
+        if self.zero > 1:
+            orders = self.group.rows(np.array([0 if program is None else program.order]))
+            self.together = bool(orders.all() and (orders == orders[0]).all())
+            if self.weights is not None and not self.together:
+                self.weights.restore()
+
+    def feeds(self, program: Program) -> dict[Value, Feed]:
+        """The weights of a program, which it gets from all ranks while it runs."""
+        assert self.weights is not None
+        return self.weights.feeds(program)
+
     def gradients(self, batches: list[Any]) -> None:
         """The gradient of the mean loss over the samples of all ranks."""
         random.seed([self.settings.seed, self.state.step, self.group.rank])
+        if self.weights is not None:
+            self.weights.take()
+        if self.zero > 1:
+            self.shards  # noqa: B018 - before weights are needed
         loss, parts = self.accumulated(batches)
+        for _ in range(max(self.norms.counts) - len(batches)):  # of the others
+            self._meet(None)
+        if self.weights is not None:
+            self.weights.release()
+        times = self.weighted or len(batches) > 1  # whether gradients are times their weights
+        if self.compressor is not None:
+            header = self._compressed(loss, times)
+        elif self.local_steps > 1:
+            header = self._local(loss, times)
+        else:
+            header = self._reduced(loss, times)
+        now = (time.perf_counter(), self.group.waited)
+        self.own, self._lap = now[0] - self._lap[0] - (now[1] - self._lap[1]), now
+        for line in self.stragglers.see(header.seconds):
+            self.emit("on_message", line)
+        self.norms.adopt()
+        self._agreed = header.stop and self._meets
+        if self.tables is not None:
+            self.tables.share = (1.0 if times else loss.weight) / (header.weight or 1.0)
+        mean = Mean()
+        mean.update(self.finite(header.loss / (header.weight or 1.0), "loss"), header.weight)
+        self.count(mean, parts)
+
+    # -- ways of gradients ---------------------------------------------------------------------------------------------
+    def _reduced(self, loss: Mean, times: bool) -> Header:
+        """`grad` becomes the mean over all samples."""
         if not self.reduction.started:  # not taken from inside a compiled step
             used = [p.grad is not None for p in self.learned]
-            self.reduction.begin(loss.weight, loss.compute(), used, stop=self.interruption is not None)
+            stop = self.interruption is not None
+            self.reduction.begin(loss.weight, loss.compute(), used, stop=stop, seconds=self.own)
             for index, p in enumerate(self.learned):
                 if p.grad is not None:
-                    self.reduction.take(index, p.grad, weighted=self.weighted or len(batches) > 1)
+                    self.reduction.take(index, p.grad, weighted=times)
         header = self.reduction.finish()
-        self.norms.adopt()
         for index, p in enumerate(self.learned):
             p.grad = self.reduction.gradient(index)
         if self.zero:
             self.shards.take()
-        self._agreed = header.stop
-        mean = Mean()
-        mean.update(self.finite(header.loss / (header.weight or 1.0), "loss"), header.weight)
-        self.count(mean, parts)
+        return header
+
+    def _compressed(self, loss: Mean, times: bool) -> Header:
+        """`grad` becomes the mean of the largest numbers."""
+        assert self.compressor is not None
+        rows = self._told(loss, [p.grad is not None for p in self.learned])
+        header = told(rows)
+        factor = (1.0 if times else loss.weight) * self.group.size / (header.weight or 1.0)
+        self._norm = self.compressor.reduce(factor, used_anywhere(rows), self.state.epoch)
+        return header
+
+    def _local(self, loss: Mean, times: bool) -> Header:
+        """`grad` becomes the mean over the samples of this rank."""
+        header = told(self._told(loss, []))
+        if times and loss.weight:
+            self.scale_gradients(1.0 / loss.weight)
+        self._met = False
+        return header
+
+    def _told(self, loss: Mean, used: list[bool]) -> Array:
+        """What the ranks say of their batches, for `told`."""
+        mean = loss.compute() if loss.weight else 0.0
+        stop = self.interruption is not None
+        return self.group.rows(np.array([loss.weight, mean * loss.weight, stop, self.own, *used], np.float64))
+
+    def _compressor(self, settings: Distributed) -> Compressor | None:
+        if settings.compress is None:
+            return None
+        named = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        return Compressor(
+            self.group,
+            list(named),
+            list(named.values()),
+            self.optimizer,
+            keep=settings.compress.keep,
+            warmup=settings.compress.warmup_epochs,
+            clip=self.settings.clip_norm,
+            wire=settings.wire,
+        )
+
+    @property
+    def _meets(self) -> bool:
+        """Whether the ranks are equal after the step under way."""
+        return self.local_steps == 1 or (self.state.step + 1) % self.local_steps == 0
+
+    def _meet_again(self) -> None:
+        """After steps that each made alone: weights, buffers and the optimiser's state are the means."""
+        if not self._met:
+            average(self.group, (p._data for p in self.learned))
+            average_state(self.group, self.optimizer)
+            if self.ema is not None:
+                average(self.group, (a for a in self.ema.average.values() if a.dtype.kind in "fc"))
+            average_buffers(self.model, self.group)
+            self._met = True
 
     @property
     def shards(self) -> ShardedOptimizer:
         """The optimiser in pieces, from the first step on: then it is known what lies where."""
         if self._shards is None:
-            self._shards = ShardedOptimizer(self.optimizer, self.reduction)
+            self._shards = ShardedOptimizer(self.optimizer, self.reduction, self.weights)
         return self._shards
 
     def updated(self) -> Iterable[Tensor]:
@@ -131,23 +263,51 @@ class ParallelTrainer(Trainer):
         return super().updated() if self._shards is None else self._shards.updated()
 
     def clip_scale(self, most: float) -> tuple[float, float]:
-        """Of the whole gradient, wherever its pieces are."""
+        """Of the whole gradient, wherever its pieces are; one of which little travels has been bounded before."""
+        if self.compressor is not None:
+            return self._norm, 1.0
         return super().clip_scale(most) if self._shards is None else self._shards.clip_scale(most)
 
     def apply(self, scale: float) -> None:
         """On this rank's pieces; then all get the new weights."""
-        super().apply(scale)
+        if self.compressor is not None:
+            self.compressor.update(scale)
+        else:
+            super().apply(scale)
         if self._shards is not None:
             self._shards.spread()
+        if self._meets:
+            self._meet_again()
 
     def agreed(self, flag: bool) -> bool:
-        """Whether a rank says so: all of them are needed for a checkpoint of an optimiser in pieces."""
-        return self.group.any(flag) if self.zero else flag
+        """Whether a rank says so: all of them are needed for a checkpoint of an optimiser in pieces, of gradients that
+        wait, or of tables. Between local steps, that waits until the ranks are equal."""
+        if self.local_steps > 1:
+            self._owed = self._owed or flag
+            if not self._met:
+                return False
+            flag, self._owed = self._owed, False
+        several = self.zero or self.compressor is not None or self.tables is not None or self.local_steps > 1
+        agreed = self.group.any(flag) if several else flag
+        if agreed and self.weights is not None:
+            self.weights.restore()
+        return agreed
 
     def state_dict(self) -> dict[str, Any]:
-        """That of one process; where the optimiser is in pieces, all ranks must ask."""
+        """That of one process, and what waits on each rank for "compress"; where the optimiser is in pieces, or
+        gradients wait, all ranks must ask."""
+        if self.weights is not None:
+            self.weights.restore()
         tree = super().state_dict()
+        if self.compressor is not None:
+            tree["compression"] = self.compressor.state_dict()
         return tree if self._shards is None else {**tree, "optimizer": self._shards.state_dict()}
+
+    def load_state_dict(self, tree: dict[str, Any]) -> None:
+        """As `Trainer` does, and what waited for "compress"."""
+        super().load_state_dict(tree)
+        if self.compressor is not None:
+            self.compressor.load_state_dict(tree.get("compression", {}))
 
     @property
     def leaving(self) -> BaseException | None:
@@ -158,7 +318,10 @@ class ParallelTrainer(Trainer):
 
     def finish_epoch(self) -> None:
         """With the running statistics of all ranks."""
+        self._meet_again()
         average_buffers(self.model, self.group)
+        if self.weights is not None:
+            self.weights.restore()
         super().finish_epoch()
 
 
@@ -176,14 +339,47 @@ class _Gradients:
             self.index = {id(p): i for i, p in enumerate(trainer.learned)}
         used = [False] * len(trainer.learned)
         for p in parameters:
-            used[self.index[id(p)]] = True
+            if id(p) in self.index:  # else it is of a table
+                used[self.index[id(p)]] = True
+        stop = trainer.interruption is not None
         trainer.reduction.begin(
-            float(result.weight), float(result.value.item()), used, stop=trainer.interruption is not None
+            float(result.weight),
+            float(result.value.item()),
+            used,
+            stop=stop,
+            seconds=trainer.own,
+            together=trainer.together,
         )
 
     def take(self, parameter: Tensor, gradient: Tensor) -> None:
         """One gradient."""
+        if id(parameter) not in self.index:
+            parameter.grad = gradient
+            return
         self.trainer.reduction.take(self.index[id(parameter)], gradient, weighted=self.trainer.weighted)
+
+
+def served(p: Tensor) -> bool:
+    """Whether a parameter is a table whose rows servers have."""
+    return getattr(p, "served", None) is not None
+
+
+def check_together(settings: Distributed) -> None:
+    """UsageError for settings of which each changes how gradients travel."""
+    chosen = {
+        "zero": settings.zero > 0,
+        "compress": settings.compress is not None,
+        "local_steps": settings.local_steps > 1,
+        "tables": settings.tables is not None and settings.local_steps > 1,
+    }
+    if len(names := [name for name, there in chosen.items() if there]) > 1:
+        raise UsageError(f"distributed: {' and '.join(names)} do not go together; choose one of them")
+
+
+def sparse_tables(model: Module, learned: Sequence[Tensor]) -> set[int]:
+    """Which of the parameters are tables of sparse embeddings."""
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, Embedding) and m.sparse}
+    return {index for index, p in enumerate(learned) if id(p) in tables}
 
 
 def share(loader: Any, group: Group) -> None:

@@ -2,16 +2,24 @@
 
 Eager ops are timed where they run (`pdl.ops.listeners`), compiled ones by the executor. What a phase took beyond
 its ops is Python, copies into the program, and, in the update, the optimiser's kernels, which are no ops.
+
+Of a job of several processes each records its own steps, and the messages between them; one trace has all, by the clock
+of the first.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from pdl.distributed.clocks import clock_offsets, texts_on_first
+from pdl.distributed.group import Group
 from pdl.files import write_atomic
 from pdl.ops.base import Op
 from pdl.ops.cost import multiply_adds, traffic
@@ -47,12 +55,16 @@ class Profiler(Hook):
     """Records `steps` steps of a training after a warm-up, then ends it; `events` holds what happened, `messages` what
     the trainer said.
 
-    A step that compiles a program (a new shape of batch) is not recorded.
+    A step that compiles a program (a new shape of batch), on any rank of `group`, is not recorded. Of a group, `spans`
+    are the messages between ranks: their phase is "messages", or "wait" for time in which this rank had nothing to do.
     """
 
-    def __init__(self, steps: int = 20) -> None:
-        self.steps, self.recorded = steps, 0
+    def __init__(self, steps: int = 20, group: Group | None = None) -> None:
+        self.steps, self.recorded, self.group = steps, 0, group
         self.events: list[Event] = []
+        self.spans: list[Event] = []
+        self.clock = np.zeros((1, 2))  # of each rank: seconds that it is behind that of rank 0, and how sure this is
+        self._messages: list[Event] = []
         self.messages: list[str] = []
         self.trace: Path | None = None  # where `write_trace` put it
         self.compiled = 0  # recorded steps that ran as programs
@@ -63,6 +75,9 @@ class Profiler(Hook):
 
     # -- the phases of a step ------------------------------------------------------------------------------------------
     def on_start(self, trainer: Trainer) -> None:
+        if self.group is not None:
+            self.clock = clock_offsets(self.group)
+            self.group.spans = self._on_span
         listeners.timers.append(self._on_op)
         self._enter("data")
 
@@ -83,18 +98,19 @@ class Profiler(Hook):
         self._enter("data")
         misses = trainer.compiled.misses if trainer.compiled is not None else 0
         self._seen += 1
-        if self._seen > WARM_UP and misses == self._misses:
+        if self._seen > WARM_UP and not self._anywhere(misses != self._misses):
             self.recorded += 1
             self.events += self._step
+            self.spans += self._messages
             eager = trainer.compiled is None or trainer.compiled.stopped is not None
             self.compiled += not eager
-        self._misses, self._step = misses, []
+        self._misses, self._step, self._messages = misses, [], []
         if self.recorded == self.steps:
             trainer.state.stopped = "profiled"
             self.close()
 
     def on_epoch(self, trainer: Trainer) -> None:
-        self._phase, self._step = "", []  # the evaluation is no part of the next step
+        self._phase, self._step, self._messages = "", [], []  # the evaluation is no part of the next step
         self._enter("data")
 
     def on_message(self, trainer: Trainer, line: str) -> None:
@@ -103,6 +119,18 @@ class Profiler(Hook):
     def close(self) -> None:
         if self._on_op in listeners.timers:
             listeners.timers.remove(self._on_op)
+        if self.group is not None:
+            self.group.spans = None
+
+    def _anywhere(self, flag: bool) -> bool:
+        """Whether it holds on any rank; asking is no part of a step."""
+        if self.group is None:
+            return flag
+        self.group.spans = None
+        found = self.group.any(flag)
+        self.group.spans = self._on_span
+        self._since = time.perf_counter()
+        return found
 
     def _enter(self, phase: str, at: float | None = None) -> None:
         """The phase under way ends and another begins, now or at a given time."""
@@ -115,6 +143,10 @@ class Profiler(Hook):
     def _on_op(self, op: Op, ins: Any, outs: Any, begin: float, end: float) -> None:
         moved = 0 if op.view is not None else traffic(op, ins, outs)
         self._step.append(_event(self._phase, op, ins, outs, begin, end, moved))
+
+    def _on_span(self, what: str, begin: float, end: float, size: int) -> None:
+        about = {} if what == "wait" else {"bytes": str(size)}
+        self._messages.append(Event("wait" if what == "wait" else "messages", what, begin, end, 0, size, about))
 
     def _watch(self, made: Any) -> None:
         """Have a compiled step report the time of its nodes."""
@@ -168,6 +200,18 @@ class Profiler(Hook):
             rows.append((outside, phase, None, ms - within, (ms - within) / self._ms(self.seconds), None, None))
         return sorted(rows, key=lambda row: -row[3])
 
+    def messages_between(self) -> Rows:
+        """(kind, number a step, ms a step under way or waited, MB a step) rows of the messages between ranks; buckets
+        together."""
+        groups: dict[str, list[Event]] = {}
+        for e in self.spans:
+            groups.setdefault(e.op.partition(" of ")[0], []).append(e)
+        return [
+            (kind, len(found) / self.recorded, self._ms(sum(e.seconds for e in found)),
+             sum(e.bytes for e in found) / 1e6 / self.recorded)
+            for kind, found in groups.items()
+        ]  # fmt: skip
+
     def _ms(self, seconds: float) -> float:
         return seconds * 1e3 / self.recorded
 
@@ -175,34 +219,75 @@ class Profiler(Hook):
         """The tables as plain values, for JSON."""
         phases = ("phase", "ms", "share", "ms_in_ops")
         ops = ("op", "phase", "calls", "ms", "share", "gflops", "gbytes_per_second")
+        kinds = ("kind", "number", "ms", "megabytes")
+        rows = [dict(zip(kinds, row, strict=True)) for row in self.messages_between()]
         return {
             "steps": self.recorded,
             "compiled_steps": self.compiled,
             "ms_per_step": self._ms(self.seconds),
             "phases": [dict(zip(phases, row, strict=True)) for row in self.phases()],
             "ops": [dict(zip(ops, row, strict=True)) for row in self.ops()],
+            **({"messages": rows} if self.group is not None else {}),
         }
 
     def write_trace(self, path: Path) -> None:
-        """A file for chrome://tracing and ui.perfetto.dev: phases in one row, ops below."""
-        start = min((e.begin for e in self.events), default=0.0)
-        names = [{"ph": "M", "name": "thread_name", "pid": 1, "tid": i, "args": {"name": name}}
-                 for i, name in enumerate(("phases", "ops"))]  # fmt: skip
-        lines = [
-            {
-                "name": e.op or e.phase,
-                "cat": e.phase,
-                "ph": "X",
-                "ts": round((e.begin - start) * 1e6, 3),
-                "dur": round(e.seconds * 1e6, 3),
-                "pid": 1,
-                "tid": 1 if e.op else 0,
-                "args": {k: v for k, v in e.about.items() if v},
-            }
-            for e in self.events
-        ]
-        write_atomic(path, json.dumps({"displayTimeUnit": "ms", "traceEvents": [*names, *lines]}) + "\n")
+        """A file for chrome://tracing and ui.perfetto.dev: phases in one row, ops below. Of a group, whose ranks all
+        make this call, the first writes one for all: ranks one below the other, each with rows of what it waited for
+        and of the messages under way, beside its ops."""
+        rank, host = (0, "") if self.group is None else (self.group.rank, self.group.hosts[self.group.rank])
+        lines = self._lines(rank, f"rank {rank} on {host}" if host else "training")
+        if self.group is not None:
+            lines = [line for text in texts_on_first(self.group, json.dumps(lines)) for line in json.loads(text)]
+        if rank:
+            return
+        start = min((line["ts"] for line in lines if "ts" in line), default=0.0)
+        for line in lines:
+            if "ts" in line:
+                line["ts"] = round(line["ts"] - start, 3)
+        write_atomic(path, json.dumps({"displayTimeUnit": "ms", "traceEvents": lines}) + "\n")
         self.trace = path
+
+    def _lines(self, rank: int, name: str) -> list[dict[str, Any]]:
+        """The events of this rank, in microseconds by the clock of the first one."""
+        later, unsure = self.clock[rank].tolist()
+        waits = [e for e in self.spans if e.phase == "wait"]
+        lanes = in_lanes([e for e in self.spans if e.phase != "wait"])
+        rows = {"phases": [e for e in self.events if not e.op], "ops": [e for e in self.events if e.op]}
+        if self.group is not None:
+            rows |= {"waiting": waits, **{f"messages {i + 1}": lane for i, lane in enumerate(lanes)}}
+        labels = f"clock within {unsure * 1e6:.0f} us of rank 0" if rank else ""
+        about = [("process_name", 0, {"name": name}), ("process_labels", 0, {"labels": labels})]
+        about += [("thread_name", tid, {"name": row}) for tid, row in enumerate(rows)]
+        pid = rank + 1  # 0 stands for the idle process
+        return [
+            *({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args} for kind, tid, args in about),
+            *(
+                {
+                    "name": e.op or e.phase,
+                    "cat": e.phase,
+                    "ph": "X",
+                    "ts": (e.begin + later) * 1e6,
+                    "dur": round(e.seconds * 1e6, 3),
+                    "pid": pid,
+                    "tid": tid,
+                    "args": {k: v for k, v in e.about.items() if v},
+                }
+                for tid, events in enumerate(rows.values())
+                for e in events
+            ),
+        ]
+
+
+def in_lanes(events: Sequence[Event]) -> list[list[Event]]:
+    """Events in as few rows as have none that overlap."""
+    lanes: list[list[Event]] = []
+    for event in sorted(events, key=lambda e: e.begin):
+        lane = next((lane for lane in lanes if lane[-1].end <= event.begin), None)
+        if lane is None:
+            lanes.append([event])
+        else:
+            lane.append(event)
+    return lanes
 
 
 def backward_nodes(program: Program, results: int) -> set[int]:

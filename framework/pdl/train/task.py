@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from pdl.data import DataLoader, Fault, IterableDataset, Sample, Subset, check
+from pdl.dtype import Array
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import part
 from pdl.tensor import Tensor
@@ -75,6 +76,9 @@ class Task:
     """Classes among the answers that nothing is learned of, so that training needs no sample of them."""
     fold_by: str | None = None
     """The column of a table whose values every fold of a cross-validation has its share of."""
+    shares_evaluation: ClassVar[bool] = True
+    """Whether several processes may share an evaluation: False where `evaluate` keeps something of a batch in the task,
+    or calls for all batches to be seen."""
     outermost: ClassVar[tuple[str, ...]] = ()
     """Names among `facts` that are for the model itself and not for parts nested in it: an encoder has outputs of its
     own."""
@@ -106,6 +110,11 @@ class Task:
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """The same in evaluation mode, without gradients, and with `outputs` for the metrics."""
         return self.step(model, batch)
+
+    def table_rows(self, model: Module, batch: Any) -> dict[str, Array]:
+        """Which rows of which tables (names of parameters) a training batch looks up, as integers of any shape, where
+        that is known from the batch: servers are asked for them beforehand (`distributed.tables`)."""
+        return {}
 
     def metrics(self) -> dict[str, Metric]:
         """Fresh accumulators by name, for one evaluation. The mean loss is always there without being named."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pdl.workflow.model import Model
     from pdl.workflow.new_recipe import init
     from pdl.workflow.packaging import package
+    from pdl.workflow.planning import plan
     from pdl.workflow.prediction import predict
     from pdl.workflow.previewing import preview
     from pdl.workflow.rate_test import lr_find
@@ -40,7 +41,8 @@ _LAZY = {
     "compress": "compression", "convert": "converting", "evaluate": "evaluation", "export": "exporting",
     "info": "run_info",
     "init": "new_recipe", "leaderboard": "leaderboards", "lr_find": "rate_test", "package": "packaging",
-    "predict": "prediction", "preview": "previewing", "profile": "training", "runs": "listing", "sweep": "sweeps",
+    "plan": "planning", "predict": "prediction", "preview": "previewing", "profile": "training", "runs": "listing",
+    "sweep": "sweeps",
     "train": "training", "vocab": "vocabularies",
 }  # fmt: skip
 
@@ -53,5 +55,5 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Chat", "Model", "Result", "Run", "compare", "compress", "convert", "evaluate", "export", "info", "init",
-    "leaderboard", "lr_find", "package", "predict", "preview", "profile", "runs", "sweep", "train", "vocab",
+    "leaderboard", "lr_find", "package", "plan", "predict", "preview", "profile", "runs", "sweep", "train", "vocab",
 ]  # fmt: skip

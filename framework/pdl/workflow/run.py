@@ -4,6 +4,7 @@ config.yaml        the resolved recipe, with what was inferred from the data (cl
                    without it
 run.json           the recipe's name, when the run began, and whether it is a fast dev run or an overfit run
 train.log          what was printed
+logs/              rank<r>.txt: what each process of a job has said (`pdl.train.rank_log`)
 metrics.jsonl      numbers as they came (`pdl.train.log.MetricsLog`)
 checkpoints/       last.safetensors, best.safetensors, step-*.safetensors (`pdl.checkpoint`)
 result.json        the outcome (`pdl.workflow.result`)
@@ -42,6 +43,7 @@ from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.train.assembly import learned_config, restored
 from pdl.train.checkpoints import LOCK, held
+from pdl.train.rank_log import FOLDER
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.vocabulary import Vocabulary
@@ -105,7 +107,7 @@ class Run:
         the next free runs/<recipe>-<n>.
 
         Where the block raises before there is a checkpoint to go on from, the folder holds no run again, and is removed
-        if it was made here.
+        if it was made here and holds no logs.
         """
         run, made = (cls(_reserved(recipe)), True) if path is None else (cls(Path(path)), _made(Path(path)))
         with held(run.path):
@@ -120,8 +122,11 @@ class Run:
                 raise
 
     def _forget(self, made: bool) -> None:
-        if made:
+        if made and not (self.path / FOLDER).exists():
             return shutil.rmtree(self.path)
+        if made:  # the logs of a job say which of its processes failed, and how
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+            (self.path / "metrics.jsonl").unlink(missing_ok=True)
         for name in (CONFIG, ABOUT, LOG):
             (self.path / name).unlink(missing_ok=True)
         shutil.rmtree(self.path / VOCABULARIES, ignore_errors=True)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,12 @@ import numpy as np
 from pdl import checkpoint, random
 from pdl.checkpoint import LAST
 from pdl.config import Config, diff
-from pdl.distributed.group import Group, world
+from pdl.distributed.elastic import member
+from pdl.distributed.group import Group, Silence, world
 from pdl.errors import CheckError, NumericalError, PdlError, UsageError, listed
 from pdl.files import write_atomic
 from pdl.hub.pretrained import collected, deferred
+from pdl.nn.init import tables_skipped
 from pdl.train.assembly import Parts, assemble
 from pdl.train.checkpoints import Checkpoints, held
 from pdl.train.freeze import Frozen
@@ -31,12 +33,14 @@ from pdl.train.loop import Evaluation, Trainer
 from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.parallel import ParallelTrainer
 from pdl.train.profiler import Profiler
+from pdl.train.rank_log import RankLog
 from pdl.train.recipe import Recipe
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Task
 from pdl.train.tensorboard import TensorBoard
 from pdl.train.tracking import Tracker
 from pdl.workflow.baselines import has_baselines, measured
+from pdl.workflow.elastic import Elastic
 from pdl.workflow.exporting import FILE, deployment_of, describe, write_bundle
 from pdl.workflow.opening import opening, position
 from pdl.workflow.report import write_report
@@ -80,33 +84,100 @@ def train(
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
     settings, mode = _settings(recipe, fast_dev_run, overfit), {"fast_dev_run": fast_dev_run, "overfit": overfit}
-    group = job(recipe)
+    here = member()
+    if here is None:
+        made = Made(recipe, settings, overfit, hooks)
+        return _train(made, mode, run, resume, job(recipe), None, progress=progress, verbose=verbose)
+    elastic = Elastic(here, recipe, run, resume)
+    with random.fork_seed(settings.seed):
+        made = Made(recipe, settings, overfit, hooks)
+        made.assemble(Run.open(run) if resume and run is not None else None, look=not here.place)
+    return elastic.trained(
+        lambda: _train(
+            made, mode, elastic.run, elastic.resume, elastic.generation.group, elastic, progress=progress,
+            verbose=verbose,
+        )
+    )  # fmt: skip
+
+
+@dataclass
+class Made:
+    """What a training is made of: settings, and, once it is assembled, task and parts, which a process of an elastic
+    training keeps."""
+
+    recipe: Recipe
+    settings: TrainSettings
+    overfit: int
+    hooks: Sequence[Hook]
+    task: Task | None = None
+    parts: Parts | None = None
+    reports: Sequence[Any] = ()
+
+    def assemble(self, folder: Run | None, *, look: bool) -> tuple[Task, Parts]:
+        """Task and parts; `folder`: the run that is begun or gone on with."""
+        if self.task is None or self.parts is None:
+            task: Task = self.recipe.task.build() if folder is None else folder.task(self.recipe)
+            going_on = folder is not None and folder.resumable
+            tables = tables_skipped() if self.recipe.distributed.tables is not None else nullcontext()
+            with deferred() if going_on else nullcontext(), tables, collected() as reports:
+                self.parts = assemble(task, self.recipe, seed=self.settings.seed, overfit=self.overfit, look=look)
+            self.task, self.reports = task, reports
+            if reports and self.recipe.distributed.tables is not None:
+                raise UsageError(
+                    "distributed.tables: pretrained weights do not reach the servers; leave one of the two out"
+                )
+        return self.task, self.parts
+
+
+def _train(
+    made: Made,
+    mode: dict[str, Any],
+    run: str | Path | None,
+    resume: bool,
+    group: Group | None,
+    elastic: Elastic | None,
+    *,
+    progress: bool,
+    verbose: bool,
+) -> Result:
+    """`train`, with the processes that are there."""
+    recipe, settings, overfit, fast_dev_run = made.recipe, made.settings, made.overfit, bool(mode["fast_dev_run"])
     if group is not None and group.rank:
-        return _follow(group, recipe, settings, resume, fast_dev_run, overfit, hooks)
-    trackers = recipe.trackers()
-    with _folder(recipe, run, resume) as folder, _explained(folder, mode), _tracked(trackers):
+        return _follow(group, made, elastic, fast_dev_run=fast_dev_run)
+    trackers, again = recipe.trackers(), elastic is not None and elastic.again
+    with (
+        _folder(recipe, run, resume) as folder, _explained(folder, mode, elastic), _tracked(trackers),
+        _logged(group, folder) as log, elastic.folder(folder) if elastic is not None else nullcontext(),
+    ):  # fmt: skip
         each = settings.log_every if verbose else None
         printed = Progress(sys.stderr if progress else None, every=each, path=folder.log)
-        printed.say([f"run      {folder.path}"])
-        task = folder.task(recipe)
+        if not again:
+            printed.say([f"run      {folder.path}"])
         with random.fork_seed(settings.seed):
-            going_on = resume and folder.resumable
-            with deferred() if going_on else nullcontext(), collected() as reports:
-                parts = assemble(task, recipe, seed=settings.seed, overfit=overfit, look=True)
+            task, parts = made.assemble(folder, look=True)
             limit = FAST_BATCHES if fast_dev_run else None
             trainer = _trainer(recipe, task, parts, settings, limit=limit, plain_lr=overfit > 0, group=group)
             absent = [*left_out(parts.datasets), *absent_classes(parts.datasets, task.unlearned)]
-            adapted = [line for report in reports for line in report.lines()]
+            adapted = [line for report in made.reports for line in report.lines()]
             trainer.notes = [*opening(recipe, parts, trainer, verbose=verbose), *adapted]
             trainer.notes += [f"warning: {each}" for each in absent]
-            trainer.hooks = [*hooks, *trackers, *_hooks(folder, settings, overfit, printed, _classes(task))]
-            folder.begin(recipe, task, mode, [report.to_dict() for report in reports])
-            if group is not None:
-                trainer.notes.append(f"{group.size} processes on {listed(sorted(set(group.hosts)))} share each batch")
-                _hand_out(group, folder.checkpoints / LAST if going_on else None)
-            if going_on:
-                trainer.load_state_dict(checkpoint.load(folder.checkpoints / LAST))
-                trainer.notes.append(position(trainer, tested=folder.result.is_file()))
+            own = _hooks(folder, settings, overfit, printed, _classes(task), rest=elastic is None)
+            served = _served(trainer, folder)
+            last_of_all = [elastic.boundary] if elastic is not None else []
+            trainer.hooks = [*served, *log, *made.hooks, *trackers, *own, *last_of_all]
+            folder.begin(recipe, task, mode, [report.to_dict() for report in made.reports])
+            last = folder.checkpoints / LAST if resume and folder.resumable else None
+            with elastic.source(folder) if elastic is not None else nullcontext(last) as path:
+                if group is not None:
+                    hosts = listed(sorted(set(group.hosts)))
+                    number, share = ("1 process", "has") if group.size == 1 else (f"{group.size} processes", "share")
+                    trainer.notes.append(f"{number} on {hosts} {share} each batch")
+                    _hand_out(group, path)
+                if path is not None:
+                    trainer.load_state_dict(checkpoint.load(path))
+                    trainer.notes.append(position(trainer, tested=folder.result.is_file()))
+            if again:
+                trainer.notes = []
             for tracker in trackers:
                 tracker.start(folder.path.name, folder.settings(), folder.path)
             trainer.fit()
@@ -125,42 +196,51 @@ def train(
 def job(recipe: Recipe) -> Group | None:
     """The processes of this job, of which the recipe may say how many they are; None where this one is alone."""
     group = world()
-    if recipe.distributed.data not in (1, 1 if group is None else group.size):
-        here = "this process is alone" if group is None else f"there are {group.size}"
+    distributed, n = recipe.distributed, 1 if group is None else group.size
+    if n % distributed.model or distributed.data not in (1, n // distributed.model):
+        wanted = distributed.data * distributed.model
+        here = "this process is alone" if group is None else f"there are {group.size} processes"
+        mesh = f"data={distributed.data}" + (f" x tensor={distributed.tensor}" if distributed.tensor > 1 else "")
         raise UsageError(
-            f"distributed.data={recipe.distributed.data}: {here}; start that many processes "
-            f"(pdl train --workers {recipe.distributed.data} ...)"
+            f"distributed.{mesh}: {here}; start {wanted} of them (pdl train --workers {wanted} ...), or another "
+            f"multiple of {distributed.model}"
         )
     if group is not None:
         group.timeout = recipe.distributed.timeout
     return group
 
 
-def _follow(
-    group: Group,
-    recipe: Recipe,
-    settings: TrainSettings,
-    resume: bool,
-    fast_dev_run: bool,
-    overfit: int,
-    hooks: Sequence[Hook],
-) -> Result:
-    """What `train` is on all ranks but the first: the same steps, and nothing is written."""
-    task: Task = recipe.task.build()
-    with random.fork_seed(settings.seed):
-        parts = assemble(task, recipe, seed=settings.seed, overfit=overfit, look=False)
+def _follow(group: Group, made: Made, elastic: Elastic | None, *, fast_dev_run: bool) -> Result:
+    """What `train` is on all ranks but the first: the same steps, and nothing is written but a log."""
+    recipe, settings, overfit = made.recipe, made.settings, made.overfit
+    with _logged(group) as log, random.fork_seed(settings.seed):
+        task, parts = made.assemble(None, look=False)
         limit = FAST_BATCHES if fast_dev_run else None
         trainer = _trainer(recipe, task, parts, settings, limit=limit, plain_lr=overfit > 0, group=group)
         ending: list[Hook] = [EarlyStop(settings.early_stop)] if settings.early_stop is not None else []
-        trainer.hooks = [*hooks, *ending, *([Overfit()] if overfit else [])]
-        if recipe.distributed.zero:
+        served = _served(trainer, None)
+        trainer.hooks = [*served, *log, *made.hooks, *ending, *([Overfit()] if overfit else [])]
+        if recipe.distributed.in_common or recipe.distributed.model > 1 or served:
             trainer.hooks.append(Checkpoints(None, every=settings.checkpoint_every))
+        if elastic is not None:
+            trainer.hooks.append(elastic.boundary)
         saved = _hand_out(group, None)
         if saved is not None:
             trainer.load_state_dict(saved)
         trainer.fit()
     group.rest()
     return Result(**json.loads(group.texts("")[0]))
+
+
+@contextmanager
+def _logged(group: Group | None, folder: Run | None = None) -> Iterator[list[RankLog]]:
+    """The log of this rank in the run folder, whose path the first one tells the others; none where there is no job."""
+    if group is None:
+        yield []
+        return
+    path = group.texts("" if folder is None else str(folder.path.absolute()))[0]
+    with RankLog(group, Path(path)) as log:
+        yield [log]
 
 
 def _hand_out(group: Group, path: Path | None) -> dict[str, Any] | None:
@@ -191,27 +271,33 @@ def _tracked(trackers: Sequence[Tracker]) -> Iterator[None]:
         yield
     except BaseException as error:
         for tracker in trackers:
-            tracker.finish({}, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            tracker.finish({}, "interrupted" if isinstance(error, KeyboardInterrupt | Silence) else "failed")
         raise
 
 
 def profile(recipe: Recipe | Config | dict[str, Any], *, run: str | Path | None = None, steps: int = 20) -> Profiler:
     """Train a recipe for a few steps and record where their time goes, into trace.json and profile.json of a new run
-    folder (`run`; by default runs/<recipe>-<n>). Nothing is evaluated and no weights are kept.
+    folder (`run`; by default runs/<recipe>-<n>). Nothing is evaluated and no weights are kept. All processes of a job
+    make this call; the first writes one trace of all of them.
     """
     recipe = recipe if isinstance(recipe, Recipe) else Recipe(recipe)
     settings = recipe.settings
     task: Task = recipe.task.build()
-    profiler = Profiler(steps)
-    with Run.new(run, recipe.name) as folder, random.fork_seed(settings.seed):
+    group = job(recipe)
+    profiler = Profiler(steps, group)
+    first = group is None or not group.rank
+    with Run.new(run, recipe.name) if first else nullcontext() as folder, random.fork_seed(settings.seed):
         parts = assemble(task, recipe, seed=settings.seed, splits=("train",))
-        trainer = _trainer(recipe, task, parts, replace(settings, max_steps=None), limit=None, plain_lr=False)
+        endless = replace(settings, max_steps=None)
+        trainer = _trainer(recipe, task, parts, endless, limit=None, plain_lr=False, group=group)
         trainer.settings = replace(trainer.settings, epochs=10**9)  # it ends when enough steps are recorded
-        trainer.hooks = [profiler]
-        folder.begin(recipe, task, {"profile": steps})
+        trainer.hooks = [*_served(trainer, folder), profiler]
+        if folder is not None:
+            folder.begin(recipe, task, {"profile": steps})
         trainer.fit()
-        profiler.write_trace(folder.path / TRACE)
-        write_atomic(folder.path / PROFILE, (json.dumps(profiler.to_dict()) + "\n").encode())
+        profiler.write_trace(Path() if folder is None else folder.path / TRACE)
+        if folder is not None:
+            write_atomic(folder.path / PROFILE, (json.dumps(profiler.to_dict()) + "\n").encode())
     return profiler
 
 
@@ -267,16 +353,44 @@ def _trainer(
     frozen = Frozen(parts.model, settings.freeze)  # before the optimiser, which takes what is left
     optimizer = recipe.optim.build(params=parts.model)
     schedule = None if plain_lr or recipe.schedule is None else recipe.schedule.build()
-    make = Trainer if group is None else partial(ParallelTrainer, group, recipe.distributed)
-    return make(task, parts.model, optimizer, parts.loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
+    tables, loaders = None, parts.loaders
+    if recipe.distributed.tables is not None:
+        from pdl.train.tables import Ahead, ServedTables
+
+        tables = ServedTables(recipe.distributed, settings, task, parts.model, optimizer, group)
+        if recipe.distributed.tables.prefetch and recipe.distributed.tables.mode in ("async", "ssp"):
+            loaders = {**loaders, "train": Ahead(loaders["train"], tables)}
+    make: Any = Trainer if group is None else partial(ParallelTrainer, group, recipe.distributed)
+    if group is not None and recipe.distributed.model > 1:
+        from pdl.train.meshed import MeshedTrainer
+
+        make = partial(MeshedTrainer, group, recipe.distributed)
+    made: Trainer = make(
+        task, parts.model, optimizer, loaders, settings, schedule=schedule, limit=limit, frozen=frozen
+    )
+    made.tables = tables
+    return made
+
+
+def _served(trainer: Trainer, folder: Run | None) -> list[Hook]:
+    """The hook of the tables that servers have, where there are some: the first, as others may evaluate."""
+    tables = trainer.tables
+    if tables is None:
+        return []
+    if folder is not None:
+        place = tables.settings.folder
+        tables.folder = (folder.path if place is None else Path(place) / folder.path.name).absolute() / "tables"
+    return [tables]
 
 
 def _classes(task: Task) -> list[str]:
     return list(getattr(task, "classes", None) or ())
 
 
-def _hooks(folder: Run, settings: TrainSettings, overfit: int, printed: Progress, classes: Sequence[str]) -> list[Hook]:
-    """The checkpoint comes last: it must see all others as they will be."""
+def _hooks(
+    folder: Run, settings: TrainSettings, overfit: int, printed: Progress, classes: Sequence[str], *, rest: bool
+) -> list[Hook]:
+    """The checkpoint comes last: it must see all others as they will be. `rest`: short epochs need not end with one."""
     made: list[Hook] = [MetricsLog(folder.path / "metrics.jsonl", settings.log_every)]
     if settings.early_stop is not None:
         made.append(EarlyStop(settings.early_stop))
@@ -286,8 +400,9 @@ def _hooks(folder: Run, settings: TrainSettings, overfit: int, printed: Progress
         made.append(OneAnswer(classes))
     if settings.tensorboard:
         made.append(TensorBoard(folder.path / "tensorboard", settings.log_every))
-    every, seconds = settings.checkpoint_every, settings.checkpoint_seconds
-    return [*made, printed, Checkpoints(folder.checkpoints, every=every, seconds=seconds, keep_last=settings.keep_last)]
+    every, seconds, keep_last = settings.checkpoint_every, settings.checkpoint_seconds, settings.keep_last
+    last = Checkpoints(folder.checkpoints, every=every, seconds=seconds, keep_last=keep_last, rest=rest)
+    return [*made, printed, last]
 
 
 class Overfit(Hook):
@@ -322,7 +437,7 @@ class Overfit(Hook):
 
 
 @contextmanager
-def _explained(folder: Run, mode: dict[str, Any]) -> Iterator[None]:
+def _explained(folder: Run, mode: dict[str, Any], elastic: Elastic | None) -> Iterator[None]:
     """Where training ends early, the error says what can be gone on from."""
     try:
         yield
@@ -332,12 +447,15 @@ def _explained(folder: Run, mode: dict[str, Any]) -> Iterator[None]:
         folder.note(str(error))
         raise
     except KeyboardInterrupt as error:
-        what, nothing = str(error) or "interrupted", "before the first checkpoint, so there is nothing to go on from"
-        error.args = (f"{what}; go on with: {folder.resumption(mode)}" if folder.resumable else f"{what} {nothing}",)
-        folder.note(str(error))
+        if elastic is None or elastic.final(error):
+            nothing = " before the first checkpoint, so there is nothing to go on from"
+            go_on = f"; go on with: {folder.resumption(mode)}" if folder.resumable else nothing
+            error.args = (f"{str(error) or 'interrupted'}{go_on}",)
+            folder.note(str(error))
         raise
     except PdlError as error:
-        folder.note(str(error))
+        if elastic is None or elastic.final(error):
+            folder.note(str(error))
         raise
 
 

@@ -70,6 +70,11 @@ CODE = """
         ({}, {"compile": False, "clip_value": 0.01}),
         ({"zero": 1, "overlap": True, "bucket_megabytes": 2e-4}, {"clip_norm": 0.5, "ema": 0.9}),
         ({"zero": 1}, {"clip_value": 0.01}),
+        ({"zero": 2, "bucket_megabytes": 2e-4}, {"clip_norm": 0.5, "ema": 0.9}),
+        ({"zero": 2, "overlap": True, "bucket_megabytes": 2e-4}, {"clip_norm": 0.5, "freeze": "inner.bias"}),
+        ({"zero": 3, "bucket_megabytes": 2e-4}, {"clip_norm": 0.5}),
+        ({"zero": 3, "bucket_megabytes": 2e-4}, {"compile": False, "freeze": "inner.bias"}),
+        ({"zero": 3, "bucket_megabytes": 2e-4}, {"accumulate": 2, "clip_value": 0.01}),
     ]
     found = {}
     for number, (parallel, settings) in enumerate(CASES):

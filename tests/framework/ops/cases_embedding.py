@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pdl.ops.embedding import embedding, embedding_bag
+from pdl.ops.base import apply
+from pdl.ops.embedding import ServedEmbedding, embedding, embedding_bag
 from pdl.ops.sparse import SparseGrad, embedding_grad_rows
 
 from .case import Case, distinct, f, i
@@ -24,6 +25,11 @@ def weighted_bag(table, weights):
     from pdl import Tensor
 
     return embedding_bag(table, Tensor(INDEX), mode="sum", weights=weights)
+
+
+def served(table, index):
+    """Rows from elsewhere; without a source those of the table."""
+    return apply(ServedEmbedding(), table, index)
 
 
 def by_rows(index, g, padding_idx=None):
@@ -57,6 +63,7 @@ CASES = [
     Case(embedding, [f(5, 3), INDEX.astype(np.int32)], lambda t, at: t[at]),
     Case(embedding, [f(6, 70), i(9, high=6)], lambda t, at: t[at], second=False),
     Case(embedding, [f(5, 3), INDEX], lambda t, at, sparse: t[at], {"sparse": True}, grad=()),
+    Case(served, [f(5, 3), INDEX], lambda t, at: t[at]),
     Case(embedding_grad_rows, [INDEX, f(2, 3, 2)], by_rows),
     Case(embedding_grad_rows, [INDEX - 1, f(2, 3, 2)], by_rows, {"padding_idx": 0}),
     Case(embedding_grad_rows, [i(40, high=3000), f(40, 33)], by_rows, second=False),

@@ -21,7 +21,7 @@ import pdl.config
 from pdl.cli import main
 from pdl.distributed.pods import RESTART
 from pdl.errors import DataError, UsageError
-from pdl.workflow.launching import Layout, layout, on_hosts, to_kubernetes, to_slurm
+from pdl.workflow.launching import Layout, hosts, layout, on_hosts, to_kubernetes, to_slurm
 from pdl.workflow.launching.kubernetes import to_text
 
 Capture = pytest.CaptureFixture[str]
@@ -321,3 +321,29 @@ def test_the_command_writes_and_says_where(tmp_path: Path, monkeypatch: pytest.M
     assert made["Job"]["spec"]["completions"] == 1
     assert "epochs: 3" in made["ConfigMap"]["data"]["digits-lenet.yaml"]
     assert made["Job"]["spec"]["template"]["spec"]["containers"][0]["args"][-1] == "distributed.data=4"
+
+
+def test_machines_that_are_left_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there, run, lines, codes = {"a", "b"}, tmp_path / "run", list[str](), [137, 0, 137, 1, 1, 1, 5]
+
+    def start(line: list[str], *, timeout: float) -> int:
+        lines.append(shlex.join(line))
+        (run / "checkpoints").mkdir(parents=True, exist_ok=True)
+        (run / "config.yaml").touch()
+        if len(lines) == 1:
+            there.remove("b")
+        return codes[len(lines) - 1]
+
+    monkeypatch.setattr(hosts, "start", start)
+    monkeypatch.setattr(hosts, "reachable", lambda host: host.partition(":")[0] in there)
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    monkeypatch.setattr(hosts, "_REACH", 0.01)
+    words = ["-c", "cv/digits_lenet"]
+    assert hosts.elastic(words, ["a:2", "b:2"], 2, str(run), threads=1, timeout=5) == 0
+    assert "--host a:2,b:2" in lines[0]
+    assert lines[0].endswith(f"--run {run} distributed.data=4")
+    assert "--host a:2 " in lines[1]
+    assert lines[1].endswith(f"--run {run} --resume distributed.data=2")
+    assert hosts.elastic(words, ["a:2", "b:2"], 3, str(run), threads=1, timeout=0.05) == 101
+    assert hosts.elastic(words, ["a:2"], 1, str(run), threads=1, timeout=5) == 1  # in vain
+    assert len(lines) == 5

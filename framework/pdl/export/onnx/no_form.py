@@ -38,6 +38,7 @@ NO_FORM: dict[str, str] = {
     "Imag": _COMPLEX,
     "Inv": _LAPACK,
     "JoinMoments": _UPDATE,
+    **dict.fromkeys(("JoinParts", "OwnRows", "SpreadOver", "SumOver", "TakePart"), _UPDATE),
     "LinearNBits": "weights of few bits in panels for pdl's own runtime; export the net in floats instead",
     "Nextafter": "ONNX has no operator on the bits of floats",
     "Noise": _RANDOM,
@@ -45,6 +46,7 @@ NO_FORM: dict[str, str] = {
     "Pinv": _LAPACK,
     "Places": _UPDATE,
     "PutItem": _UPDATE,
+    "ServedEmbedding": _UPDATE,
     **dict.fromkeys(
         (
             "QAdd",

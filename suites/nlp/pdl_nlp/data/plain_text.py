@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pdl.data import IterableDataset, Sample, check_ratios, stable_split
+from pdl.data import IterableDataset, Sample, addresses, check_ratios, stable_split
 from pdl.data.dataset import StandIn
 from pdl.data.faults import fault
 from pdl.data.randomness import SampleRandom
@@ -25,8 +25,8 @@ class PlainText(IterableDataset):
     """A stream of texts, read line by line: {"text": str}, blank lines left out.
 
     path       of a file, of a folder (all its .txt and .jsonl files, by name, at any depth), a pattern ("law/*.txt.xz";
-               ** is any depth, files by name), or a list of these; .gz, .bz2 and .xz are unpacked, and a relative one
-               also looked for below PDL_DATA
+               ** is any depth, files by name), an address of such (s3://, https://, ...: `pdl.data.addresses`), or a
+               list of these; .gz, .bz2 and .xz are unpacked, and a relative path also looked for below PDL_DATA
     text       the key of the text in JSON lines
     documents  a text is all between two blank lines, or a file; not a line
     buffer     texts held in memory, out of which the next one is drawn, a function of `seed` and epoch; 0: in order
@@ -102,7 +102,9 @@ def files_at(path: str | Path | Sequence[str | Path], address: str | None) -> li
 
 
 def _places(path: str | Path, address: str | None) -> list[Path]:
-    """The files that a pattern names, by name; or the file or folder."""
+    """The files that a pattern names, by name; or the file or folder; of addresses their copies."""
+    if addresses.is_address(path):
+        return [addresses.local(each) for each in addresses.files_at(path, ENDINGS)]
     given = Path(path).expanduser()
     top = next((number for number, part in enumerate(given.parts) if set(part) & set("*?[")), None)
     if top is None or given.exists():

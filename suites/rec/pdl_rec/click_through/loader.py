@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,11 @@ class StreamLoader:
         self.dataset, self.batch_size, self.shuffle, self.seed = dataset, batch_size, shuffle, seed
         self.prefetch, self.drop_last = prefetch, drop_last
         self.epoch = self.position = 0
+        self.rank, self.world = 0, 1
+
+    def share(self, rank: int, world: int) -> None:
+        """From now on give a part of each batch alone: every world-th of its rows, from number `rank` on."""
+        self.rank, self.world = rank, world
 
     def __iter__(self) -> Iterator[Batch]:
         start, self.position = self.position, self.position
@@ -41,23 +47,32 @@ class StreamLoader:
     def _batches(self, start: int) -> Iterator[Batch]:
         """The batches of this epoch from number `start` on."""
         size, buffer = self.batch_size, self.dataset.buffer
-        first = start * size
-        skip = first // buffer
-        number, at = skip, skip * buffer
-        rest: Batch = {}
-        for arrays in self.dataset.buffers(skip):
-            rows = len(next(iter(arrays.values())))
-            order = self._order(number, rows)[max(0, first - at) :]
-            arrays = {name: array[order] for name, array in arrays.items()}
-            arrays["index"] = at + order
+        skip = start * size // buffer
+        begun, rest, wanted = start, Batch(), list[np.ndarray]()
+
+        def chosen(number: int, rows: int) -> np.ndarray:
+            """Rows of a buffer that this rank's parts of these batches have, in their order."""
+            places = number * buffer + np.arange(rows)  # in the order of the epoch
+            mine = (places >= start * size) & (places % size % self.world == self.rank)
+            order = self._order(number, rows)[mine]
+            wanted[:] = [order + number * buffer, places[mine] // size, np.array([number * buffer + rows])]
+            return order
+
+        for arrays in self.dataset.buffers(skip, chosen):
+            index, batch, end = wanted
+            arrays = {**arrays, "index": index, "batch": batch}
             whole = {name: np.concatenate([rest[name], array]) for name, array in arrays.items()} if rest else arrays
-            count = len(whole["index"])
-            for begin in range(0, count - size + 1, size):
-                yield {name: array[begin : begin + size] for name, array in whole.items()}
-            rest = {name: array[count - count % size :] for name, array in whole.items()}
-            number, at = number + 1, at + rows
+            complete = int(end[0]) // size
+            cuts = np.searchsorted(whole["batch"], np.arange(begun, complete + 1))
+            for begin, stop in pairwise(cuts):
+                if begin < stop:
+                    yield {name: array[begin:stop] for name, array in whole.items() if name != "batch"}
+            if len(cuts):
+                begun, rest = complete, {name: array[cuts[-1] :] for name, array in whole.items()}
+            else:
+                rest = whole
         if rest and len(rest["index"]) and not self.drop_last:
-            yield rest
+            yield {name: array for name, array in rest.items() if name != "batch"}
 
     def _order(self, number: int, rows: int) -> np.ndarray:
         if not self.shuffle:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
+import numpy as np
+
 import pdl
 from pdl.config.signature import SECTION
 from pdl.data import Fault
@@ -19,6 +21,7 @@ from pdl_rec.click_through.loader import StreamLoader
 from pdl_rec.click_through.metrics import AUC, GAUC, BinaryAccuracy, LogLoss, MeanAUC
 from pdl_rec.click_through.report import ClickThroughReporter
 from pdl_rec.data.click_file import Clicks, ClickStream
+from pdl_rec.models.fields import FieldVectors
 
 
 class ClickThrough(Task):
@@ -69,6 +72,18 @@ class ClickThrough(Task):
     def inputs(self, batch: Mapping[str, Any]) -> list[Any]:
         """What the model takes of a batch."""
         return [pdl.as_tensor(batch[name]) for name in ("ids", "numbers") if name in batch]
+
+    def table_rows(self, model: Module, batch: Any) -> dict[str, np.ndarray]:
+        """The names of the rows, of each part of the model that reads them all."""
+        if "ids" not in batch:
+            return {}
+        ids = np.asarray(batch["ids"])
+        parts = {name: part for name, part in model.named_modules() if isinstance(part, FieldVectors)}
+        return {
+            f"{name}.table.weight": ids + part.offsets
+            for name, part in parts.items()
+            if len(part.offsets) == ids.shape[1]
+        }
 
     def metrics(self) -> dict[str, Metric]:
         kinds: dict[str, type[Any]] = {"auc": AUC, "logloss": LogLoss, "accuracy": BinaryAccuracy}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -12,13 +12,14 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 
 from pdl import watch
-from pdl.data import Batch, Dataset, IterableDataset, Sample, check_ratios, digest
+from pdl.data import Batch, Dataset, IterableDataset, Sample, addresses, check_ratios, digest
 from pdl.data.dataset import Dealing
 from pdl.data.faults import fault
 from pdl.data.randomness import BatchRandom
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import Inherited, Range
 from pdl_rec.data.columns import Columns, Text, joined, length, take
+from pdl_rec.data.readers import blocks_over
 from pdl_rec.data.reading import Form, Source, locate
 
 MOST_CLASSES = 100  # values of a column whose shares folds keep
@@ -43,8 +44,9 @@ class Encoding(Protocol):
 class Clicks:
     """What both forms share: the file, the rows of a split, and what turns them into arrays.
 
-    path       of a file, absolute or below PDL_DATA: csv, tsv, .inter, each also .gz, or inside a .zip; or a list of
-               files, read one after another as if they were one
+    path       of a file, absolute or below PDL_DATA: csv, tsv, .inter, each also .gz, or inside a .zip; a pattern
+               ("day_*.gz"), a range ("day_{0..23}") or an address (s3://, https://, ...: `pdl.data.addresses`); or a
+               list of these. Several files are read one after another as if they were one
     split      which part of the rows, where `ratios` cut them
     form       "csv" (a header, or `names`), "criteo" (tab-separated without header: label, I1..I13, C1..C26), or
                "slots" (`label slot:id slot:id ...`, a slot with any number of ids)
@@ -56,6 +58,8 @@ class Clicks:
     join       {column: path}: the columns of another table, found by the value of this one that both have
     rows       only so many first rows of the file
     """
+
+    readers = 1  # threads that read
 
     def __init__(
         self,
@@ -108,7 +112,7 @@ class Clicks:
         first = 0
         tell = self._report_progress if text is not None else _silent
         columns = {n for n in numeric if n not in joined_to}
-        for block in (block for source in self.sources for block in source.blocks(columns, own, tell)):
+        for block in blocks_over(self.sources, columns, own, tell, self.readers):
             count = length(block)
             rows = np.arange(first, first + count)
             if self.limit is not None:
@@ -276,6 +280,7 @@ class ClickStream(Clicks, IterableDataset):
     """Rows of a file of any size, read block by block in every epoch; of the arguments of `Clicks`, and
 
     buffer   rows that are shuffled together, in training; memory is bounded by them
+    readers  threads that read, each some megabytes of a file that is not packed, or a file; the rows are those of one
 
     Rows are shuffled within consecutive buffers by (seed of the run, epoch, number of the buffer), so an epoch can be
     gone on with in its middle.
@@ -286,13 +291,27 @@ class ClickStream(Clicks, IterableDataset):
         path: str | Path | Sequence[str | Path],
         *,
         buffer: Annotated[int, Range(1)] = 1 << 17,
+        readers: Annotated[int, Range(1)] = 1,
         **options: Inherited,
     ) -> None:
         super().__init__(path, **options)
-        self.buffer = buffer
+        self.buffer, self.readers = buffer, readers
 
-    def buffers(self, skip: int = 0) -> Iterator[dict[str, np.ndarray]]:
-        """The arrays of `buffer` rows each, the last with what is left; the first `skip` are passed over unread."""
+    def buffers(
+        self, skip: int = 0, chosen: Callable[[int, int], np.ndarray] | None = None
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The arrays of `buffer` rows each, the last with what is left; the first `skip` are passed over, not encoded.
+        `chosen(number, rows)` says which rows of a buffer are wanted, in which order; by default all, as they are. One
+        of which none are is passed over, too."""
+        encoding = self._encoding()
+        for number, rows in self._held():
+            if number >= skip:
+                wanted = rows if chosen is None else take(rows, chosen(number, length(rows)))
+                if length(wanted):
+                    yield encoding(wanted)
+
+    def _held(self) -> Iterator[tuple[int, Columns]]:
+        """The rows, `buffer` of them at a time, with the number of each such part."""
         encoding = self._encoding()
         waiting: list[Columns] = []
         count = number = 0
@@ -301,12 +320,11 @@ class ClickStream(Clicks, IterableDataset):
             count += length(block)
             while count >= self.buffer:
                 whole = joined(waiting)
-                if number >= skip:
-                    yield encoding(take(whole, np.arange(self.buffer)))
+                yield number, take(whole, np.arange(self.buffer))
                 number, count = number + 1, count - self.buffer
                 waiting = [take(whole, np.arange(self.buffer, self.buffer + count))] if count else []
-        if count and number >= skip:
-            yield encoding(joined(waiting))
+        if count:
+            yield number, joined(waiting)
 
     def __iter__(self) -> Iterator[Sample]:
         for arrays in self.buffers():
@@ -352,10 +370,19 @@ class _Other:
 def _sources(
     path: str | Path | Sequence[str | Path], form: Form, names: Sequence[str] | None, separator: str | None
 ) -> list[Source]:
-    paths = [path] if isinstance(path, str | Path) else list(path)
+    given = [path] if isinstance(path, str | Path) else list(path)
+    paths = [file for each in given for file in _files(each)]
     if not paths:
         raise ConfigError("path: the list of files is empty")
     return [Source(locate(each), form, None if names is None else tuple(names), separator) for each in paths]
+
+
+def _files(path: str | Path) -> list[str | Path]:
+    """The files that a pattern, a range or an address names; of addresses their copies."""
+    if not (addresses.is_address(path) or set(str(path)) & set("*?[{")):
+        return [path]
+    found = addresses.files_at(path, (".csv", ".tsv", ".inter", ".gz", ".zst"))
+    return [addresses.copied(each) if addresses.is_address(each) else each for each in found]
 
 
 def _silent(done: int, total: int) -> None:

@@ -47,15 +47,26 @@ class Source:
         numeric: Collection[str] = (),
         only: Collection[str] | None = None,
         tell: Callable[[int, int], object] = lambda done, total: None,
+        data: Any = None,
     ) -> Iterator[Columns]:
         """The table in blocks, in the file's order: the `numeric` columns as numbers, all others as text; with `only`,
-        these columns. `tell` is called with the bytes that are read and those of the whole file."""
+        these columns. `tell` is called with the bytes that are read and those of the whole file. `data`: a stream of
+        some of its lines, with its header, that is read instead."""
         read = _slots if self.form == "slots" else _csv
+        if data is not None:
+            with _explained(self.path):
+                yield from read(self, data, frozenset(numeric), only)
+            return
         with opened(self.path) as (file, outer), _explained(self.path):
             total = os.fstat(outer.fileno()).st_size
             for block in read(self, file, frozenset(numeric), only):
                 tell(outer.tell(), total)
                 yield block
+
+    @property
+    def headed(self) -> bool:
+        """Whether its first line names the columns."""
+        return self.form == "csv" and self.names is None
 
     def columns(self) -> list[str]:
         """The names of the columns; of a slot file those that its first block has."""

@@ -64,11 +64,10 @@ class GRU4Rec(SequenceModel):
         self.slots, rows, last = slots, num_items + 1, layers[-1]
         width = embedding_size or last
         onehot = embedding == "none"
-        self.outputs = _table(rows, width if embedding == "shared" else last)
-        self.inputs = (
-            None if embedding == "shared" else _table(rows, layers[0] if onehot else width, 3 if onehot else 1)
-        )
-        self.bias = nn.Parameter(pdl.zeros((rows, 1))) if bias else None
+        self.outputs = _table(rows, width if embedding == "shared" else last, sparse=sparse)
+        inputs = (layers[0], 3) if onehot else (width, 1)
+        self.inputs = None if embedding == "shared" else _table(rows, *inputs, sparse=sparse)
+        self.bias = (nn.Table if sparse else nn.Parameter)(pdl.zeros((rows, 1))) if bias else None
         self.cells = nn.ModuleList(
             [GRULayer(None if embedding == "none" else width, layers[0])]
             + [GRULayer(below, above) for below, above in itertools.pairwise(layers)]
@@ -157,10 +156,11 @@ class GRULayer(nn.Module):
         return pdl.gru_from_gates(gates, self.weight_hh, self.bias_hh, initial=state, lengths=lengths)
 
 
-def _table(rows: int, width: int, parts: int = 1) -> nn.Parameter:
+def _table(rows: int, width: int, parts: int = 1, *, sparse: bool) -> nn.Parameter:
     """Vectors of items, each of `parts` matrices [rows, width] side by side; row 0, which is none, holds zeros."""
     bound = math.sqrt(6.0 / (rows + width))
-    made = init.uniform_(nn.Parameter(pdl.zeros((rows, parts * width))), -bound, bound)
+    zeros = pdl.zeros((rows, parts * width))
+    made = init.uniform_(nn.Table(zeros, padding=0) if sparse else nn.Parameter(zeros), -bound, bound)
     made.data[0] = 0
     return made
 

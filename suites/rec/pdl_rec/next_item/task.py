@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 import pdl
+from pdl import nn
 from pdl.data import Fault
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
@@ -94,6 +95,13 @@ class NextItem(Task):
         if self.batches == "session_parallel":
             return model.advance(items, pdl.as_tensor(batch["reset"]))
         return model.encode(items) if self.batches == "pairs" else model.encode_steps(items)
+
+    def table_rows(self, model: Module, batch: Any) -> dict[str, np.ndarray]:
+        """The items that are read, came next or are candidates, of every table of items."""
+        names = ("items", "target", "targets", "negatives")
+        items = np.concatenate([np.asarray(batch[name]).reshape(-1) for name in names if name in batch])
+        rows = len(self.vocabularies["items"]) + 1
+        return {name: items for name, p in model.named_parameters() if isinstance(p, nn.Table) and p.shape[0] == rows}
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """The full cross-entropy, whatever the training loss; outputs are the scores [N, n + 1] and targets [N]."""

@@ -1,0 +1,207 @@
+"""`TableServer`: the shards of one server, and the order in which it answers those who train."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+
+from pdl.distributed.tables.shard import Shard, TableSpec
+from pdl.dtype import Array
+from pdl.errors import DataError
+from pdl.files import replacing
+from pdl.hints import Range
+from pdl.kernels import rows as kernels
+
+LATEST = "latest.safetensors"
+#: {table: keys}, {table: values}, {table: (keys, gradients, learning rate)}
+Wanted = Mapping[str, Array]
+Rows = dict[str, Array]
+Updates = Mapping[str, tuple[Array, Array, float]]
+
+
+@dataclass(frozen=True)
+class Order:
+    """In which order those who train see each other's updates; step t of all of them is their clock t.
+
+    mode       sync: a step's gradients of all are summed, in the order of the workers, for one update, and rows of a
+               step have those of all steps before (the weights of one process, to rounding). async: each push is an
+               update when it comes. ssp: async, and whoever is more than `staleness` steps ahead of the slowest waits
+               (Ho et al., NIPS 2013). geo: each learns on rows of its own, and every `merge` steps the mean of what
+               they have changed is added
+    staleness  of ssp, in steps; hot rows (`cache_rows`) may be as old
+    merge      of geo, in steps
+    """
+
+    mode: Literal["sync", "async", "ssp", "geo"] = "sync"
+    staleness: Annotated[int, Range(0)] = 4
+    merge: Annotated[int, Range(1)] = 16
+
+
+class TableServer:
+    """Shard `number` of each table, for `workers` processes that train.
+
+        ready(clock)                   whether rows may be pulled for that step now
+        pull(wanted, touch)            rows
+        push(worker, index, ...)       push number `index` (from 1) of a worker for a step; they count in this order and
+                                       each once. Returns how many of this worker's the latest snapshot holds
+        snapshot(tag)                  all of it into a file that appears whole or not at all; it is kept as `tag`
+
+    A server that begins with a folder that has a snapshot stands where this was taken; `applied(worker)` tells from
+    which push on it needs them again.
+    """
+
+    def __init__(
+        self, number: int, specs: Sequence[TableSpec], workers: int, order: Order, folder: Path | None = None
+    ) -> None:
+        self.number, self.workers, self.order = number, workers, order
+        self.folder = None if folder is None else folder / f"server-{number}"
+        self.shards = {
+            spec.name: Shard(spec, None if self.folder is None else self.folder / f"{at}.rows")
+            for at, spec in enumerate(specs)
+        }
+        self.clocks = [0] * workers  # steps of each that are in
+        self._applied, self._received, self._saved = [0] * workers, [0] * workers, [0] * workers
+        self._early: list[dict[int, tuple[int, Updates, bool]]] = [{} for _ in range(workers)]  # before their turn
+        self._waiting: dict[int, dict[int, tuple[int, Updates]]] = {}  # by step and worker
+        if self.folder is not None and (latest := self.folder / LATEST).is_file():
+            self._load(latest)
+
+    def ready(self, clock: int) -> bool:
+        """Whether the updates are in that rows for this step must have."""
+        if self.order.mode == "sync":
+            return min(self.clocks) >= clock
+        return self.order.mode != "ssp" or min(self.clocks) >= clock - self.order.staleness
+
+    def pull(self, wanted: Wanted, touch: bool = True) -> Rows:
+        """Rows of each table."""
+        return {name: self.shards[name].pull(keys, touch=touch) for name, keys in wanted.items()}
+
+    def push(self, worker: int, index: int, clock: int, updates: Updates, add: bool = False) -> int:
+        """Take in what a worker has learned in a step."""
+        early = self._early[worker]
+        if index > self._received[worker]:  # else it came before
+            early[index] = clock, updates, add
+        while (following := self._received[worker] + 1) in early:
+            self._received[worker] = following
+            self._take(worker, following, *early.pop(following))
+        return self._saved[worker]
+
+    def _take(self, worker: int, index: int, clock: int, updates: Updates, add: bool) -> None:
+        """The next push of a worker."""
+        if self.order.mode == "sync":
+            self._waiting.setdefault(clock, {})[worker] = index, updates
+            while len(self._waiting.get(now := min(self.clocks), ())) == self.workers:
+                self._together(self._waiting.pop(now))
+            return
+        for name, (keys, values, lr) in updates.items():
+            shard = self.shards[name]
+            shard.add(keys, values) if add else shard.push(keys, values, lr)
+        self._applied[worker], self.clocks[worker] = index, clock + 1
+
+    def _together(self, parts: Mapping[int, tuple[int, Updates]]) -> None:
+        """One update by the sum of what all have pushed for a step."""
+        for name, shard in self.shards.items():
+            given = [parts[worker][1][name] for worker in range(self.workers)]
+            keys, gradients = np.concatenate([each[0] for each in given]), np.concatenate([each[1] for each in given])
+            if self.workers > 1 and len(keys):
+                rows, values = np.empty_like(keys), np.empty_like(gradients)
+                kernels.combine(rows, values, keys, gradients)
+                count = int(np.count_nonzero(rows >= 0))
+                keys, gradients = rows[:count], values[:count]
+            shard.push(keys, gradients, given[0][2])
+        for worker in range(self.workers):
+            self._applied[worker] = parts[worker][0]
+            self.clocks[worker] += 1
+
+    def applied(self, worker: int) -> int:
+        """The pushes of a worker that are in."""
+        return self._applied[worker]
+
+    def saved(self, worker: int) -> int:
+        """The pushes of a worker that are in the latest snapshot."""
+        return self._saved[worker]
+
+    def items(self, name: str) -> tuple[Array, Array]:
+        """Keys and values of all rows of a table."""
+        return self.shards[name].items()
+
+    def stats(self) -> dict[str, dict[str, int]]:
+        """Of each table: rows, bytes in memory, updates, and gradients dropped of rows that were not admitted."""
+        return {
+            name: {"rows": s.rows, "bytes": s.bytes, "updates": s.updates, "dropped": s.dropped}
+            for name, s in self.shards.items()
+        }
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+    def snapshot(self, tag: str | None = None) -> None:
+        """Write all that is in. What still waits for other workers is not: these push it again where it is needed."""
+        from safetensors.numpy import save_file
+
+        if self.folder is None:
+            raise DataError("a table server without a folder takes no snapshots")
+        arrays = {f"{at}/{key}": np.ascontiguousarray(array) for at, shard in enumerate(self.shards.values())
+                  for key, array in shard.state_dict().items()}  # fmt: skip
+        about = {
+            "tables": {name: shard.spec.plain() for name, shard in self.shards.items()},
+            "order": asdict(self.order), "clocks": self.clocks, "applied": self._applied,
+        }  # fmt: skip
+        with replacing(self.folder / LATEST) as part:
+            save_file(arrays, part, {"pdl_tables": json.dumps(about)})
+        self._saved = list(self._applied)
+        if tag is not None:
+            keep(self.folder, tag)
+
+    def _load(self, path: Path) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                about = json.loads((file.metadata() or {})["pdl_tables"])
+                names = list(file.keys())
+                trees: dict[str, dict[str, Array]] = {}
+                for at, name in enumerate(self.shards):
+                    own = [each for each in names if each.startswith(f"{at}/")]
+                    trees[name] = {each.partition("/")[2]: file.get_tensor(each) for each in own}
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            raise DataError(f"{path}: damaged, or no snapshot of tables ({error})") from error
+        if list(about["tables"]) != list(self.shards):
+            raise DataError(f"{path}: has the tables {', '.join(about['tables'])}, not {', '.join(self.shards)}")
+        if len(about["clocks"]) != self.workers:  # gone on with by others: all have done what all have done
+            about["clocks"] = [min(about["clocks"])] * self.workers
+            about["applied"] = [min(about["applied"])] * self.workers
+        for name, shard in self.shards.items():
+            shard.load_state_dict(trees[name])
+        self.clocks, self._applied = list(about["clocks"]), list(about["applied"])
+        self._saved, self._received = list(self._applied), list(self._applied)
+
+
+def keep(folder: Path, tag: str) -> None:
+    """Keep the latest snapshot of a server as `tag`, and of the others two."""
+    target = folder / f"{tag}.safetensors"
+    target.unlink(missing_ok=True)
+    os.link(folder / LATEST, target)
+    old = sorted(folder.glob("step-*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
+    for path in old[:-2]:
+        path.unlink()
+
+
+def stand_at(folder: Path, servers: int, tag: str | None) -> None:
+    """Make `tag` the latest snapshot of all servers; None: begin without one. DataError where one has none."""
+    for number in range(servers):
+        own = folder / f"server-{number}"
+        (own / LATEST).unlink(missing_ok=True)
+        if tag is None:
+            continue
+        kept = own / f"{tag}.safetensors"
+        if not kept.is_file():
+            raise DataError(f"{kept}: not there; the tables of the checkpoint cannot be gone on with")
+        os.link(kept, own / LATEST)
+
+
+__all__ = ["Order", "TableServer", "stand_at"]

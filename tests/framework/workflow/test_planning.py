@@ -1,0 +1,81 @@
+"""Plans of trainings on meshes: their numbers against those of the programs, and what cannot be planned."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import pdl.config
+from pdl.cli import main
+from pdl.distributed.links import Link
+from pdl.errors import UsageError
+from pdl.train.recipe import Recipe
+from pdl.workflow import plan
+from pdl.workflow.planning import Planner
+from pdl.workflow.step_program import step_facts
+
+Capture = pytest.CaptureFixture[str]
+SETTINGS = ["train.ema=null", "data.batch_size=32"]
+
+
+@pytest.fixture(scope="module")
+def planner() -> Planner:
+    return Planner(Recipe(pdl.config.load("cv/digits_lenet", SETTINGS)), Link(1e9, 1e-4, "as given"))
+
+
+def test_one_process_takes_what_its_program_does(planner: Planner) -> None:
+    facts = step_facts(pdl.config.load("cv/digits_lenet", SETTINGS))
+    alone = planner.plan({})
+    assert alone.samples == 32
+    assert alone.memory["whole weights"] == alone.memory["gradients"] == facts["parameter_bytes"]
+    assert alone.memory["gradients"] + alone.memory["activations"] == facts["arena_bytes"]
+    assert alone.memory["optimizer"] == 2 * facts["parameter_bytes"]  # Adam
+    assert alone.sent == {}
+
+
+def test_a_mesh_divides_and_sends(planner: Planner) -> None:
+    alone, both = planner.plan({}), planner.plan({"data": 2, "tensor": 2})
+    weights = alone.memory["whole weights"]
+    assert both.samples == 16
+    assert 2 * both.memory["cut weights"] + both.memory["whole weights"] == weights
+    assert both.memory["cut weights"] > 0.49 * weights
+    parts = both.memory["cut weights"] + both.memory["whole weights"]
+    assert both.memory["optimizer"] == both.memory["exchange"] == 2 * parts
+    assert both.sent["gradients"] == parts  # of two processes: half there, half back
+    assert both.sent["tensor"] > 16 * 84 * 4  # what the second full layer sums, and more
+    messages = both.messages["tensor"] * 1e-4 + both.sent["tensor"] / 1e9
+    assert both.seconds["tensor"] == pytest.approx(messages)
+    assert both.step == pytest.approx(sum(both.seconds.values()))
+    again = planner.plan({})  # the model is what it was
+    assert again.memory == alone.memory
+
+
+def test_meshes_of_workers_are_sorted_by_time(planner: Planner) -> None:
+    found, left = planner.meshes(4)
+    assert [p.step for p in found] == sorted(p.step for p in found)
+    assert {(p.mesh["data"], p.mesh["tensor"]) for p in found} == {(4, 1), (2, 2), (1, 4)}
+    assert left == []
+
+
+def test_the_command_prints_tables_and_json(capsys: Capture) -> None:
+    arguments = ["plan", "-c", "cv/digits_lenet", "--bandwidth", "1", "--latency", "50"]
+    assert main([*arguments, "--mesh", "tensor=2"]) == 0
+    said = capsys.readouterr().out
+    assert "each process of tensor=2" in said
+    assert "8 of 10 parameters, 99.6% of the weights, are cut" in said
+    assert main([*arguments, "--workers", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["link"] == {"bandwidth": 1e9, "latency": pytest.approx(5e-5), "how": "as given"}
+    assert {tuple(p["mesh"].values()) for p in told["plans"]} == {(2, 1), (1, 2)}
+
+
+def test_what_cannot_be_planned_is_said() -> None:
+    config = pdl.config.load("cv/digits_lenet")
+    with pytest.raises(UsageError, match="choose one"):
+        plan(config, mesh="data=2", workers=2, bandwidth=1e9, latency=1e-5)
+    lamb = pdl.config.load("cv/digits_lenet", ["optim={_target_: Lamb, lr: 0.1}"])
+    with pytest.raises(UsageError, match="LAMB needs all of a parameter"):
+        plan(lamb, mesh="tensor=2", bandwidth=1e9, latency=1e-5)
+    with pytest.raises(UsageError, match="'pipe=2' is no axis and its size"):
+        plan(config, mesh="pipe=2", bandwidth=1e9, latency=1e-5)
