@@ -10,21 +10,22 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json, Overrides, Recipe, recipe, which
-from pdl.errors import UsageError
+from pdl.errors import UsageError, listed
 
 EXAMPLE = (
     "Example:  pdl launch -c cv/digits_lenet --hosts node1:2,node2:2"
     "    pdl launch --to slurm -c cv/digits_lenet --nodes 4 --workers-per-node 2 --save job"
     "    pdl launch --to k8s -c cv/digits_lenet --workers 4 --image registry.example/digits:1 --save job"
 )
-TARGETS = ("slurm", "k8s")
+TARGETS = ("slurm", "k8s", "ray")
+PODS = TARGETS[1:]
 #: options that only some of the ways know
 BELONG = {
     "resume": ("hosts",), "dry_run": ("hosts",), "elastic": ("hosts",),
     "save": TARGETS, "workers": TARGETS, "nodes": TARGETS, "workers_per_node": TARGETS, "name": TARGETS,
     "memory": TARGETS, "grace": TARGETS, "restarts": TARGETS, "force": TARGETS,
     "time": ("slurm",), "partition": ("slurm",), "account": ("slurm",),
-    "image": ("k8s",), "storage": ("k8s",), "storage_class": ("k8s",), "data": ("k8s",),
+    "image": PODS, "storage": PODS, "storage_class": PODS, "data": PODS,
 }  # fmt: skip
 
 
@@ -40,7 +41,7 @@ def command(
     ] = None,
     to: Annotated[str | None, _option("--to", "|".join(TARGETS), "Write what this system needs, into --save.")] = None,
     save: Annotated[Path | None, _option("--save", "DIR", "The folder to write into.")] = None,
-    run: Annotated[str | None, _option("--run", "DIR", "The run folder; with k8s its name in the volume.")] = None,
+    run: Annotated[str | None, _option("--run", "DIR", "The run folder; of k8s, ray its name in the volume.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="With --hosts: go on with the run.")] = False,
     elastic: Annotated[
         int | None,
@@ -59,15 +60,15 @@ def command(
     time: Annotated[str | None, _option("--time", "H:M:S", "slurm: the time limit.")] = None,
     partition: Annotated[str | None, _option("--partition", "NAME", "slurm: where it runs.")] = None,
     account: Annotated[str | None, _option("--account", "NAME", "slurm: who is charged.")] = None,
-    image: Annotated[str | None, _option("--image", "NAME", "k8s: the container image, with its registry.")] = None,
-    storage: Annotated[str | None, _option("--storage", "SIZE", "k8s: of the volume for runs; 10Gi.")] = None,
-    storage_class: Annotated[str | None, _option("--storage-class", "NAME", "k8s: its class.")] = None,
-    data: Annotated[str | None, _option("--data", "CLAIM", "k8s: the volume with data sets (PDL_DATA).")] = None,
+    image: Annotated[str | None, _option("--image", "NAME", "k8s, ray: the image, with its registry.")] = None,
+    storage: Annotated[str | None, _option("--storage", "SIZE", "k8s, ray: of the volume for runs; 10Gi.")] = None,
+    storage_class: Annotated[str | None, _option("--storage-class", "NAME", "k8s, ray: its class.")] = None,
+    data: Annotated[str | None, _option("--data", "CLAIM", "k8s, ray: the volume with data sets (PDL_DATA).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that say something else.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --hosts: print the command, run nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Train a recipe on several machines: over ssh now (--hosts), or with files for Slurm or Kubernetes (--to).
+    """Train a recipe on several machines: over ssh now (--hosts), or with files for Slurm, Kubernetes, KubeRay (--to).
 
     With --hosts each machine needs the same Python environment and working directory at the same paths, the recipe's
     data, and lets this one in by ssh without a password. NOTES.md, which --to writes, says how to run the files.
@@ -89,9 +90,9 @@ def command(
 
 def _way(hosts: str | None, to: str | None) -> str:
     if (hosts is None) == (to is None):
-        raise UsageError("where? write --hosts node1:2,node2:2, or --to slurm, or --to k8s")
+        raise UsageError("where? write --hosts node1:2,node2:2, or --to slurm, --to k8s or --to ray")
     if to is not None and to not in TARGETS:
-        raise UsageError(f"--to {to}: choose {' or '.join(TARGETS)}")
+        raise UsageError(f"--to {to}: choose {listed(list(TARGETS))}")
     return to or "hosts"
 
 
@@ -124,14 +125,15 @@ def _on_hosts(
 def _write(
     way: str, config: Path, words: list[str], run: str | None, threads: int | None, asked: dict[str, Any], json: bool
 ) -> None:
-    from pdl.workflow.launching import layout, to_kubernetes, to_slurm
+    from pdl.workflow.launching import layout, to_kubernetes, to_ray, to_slurm
 
-    if "save" not in asked or (way == "k8s" and "image" not in asked):
+    if "save" not in asked or (way in PODS and "image" not in asked):
         lacks = "--save DIR" if "save" not in asked else "--image NAME, such as registry.example/digits:1"
         raise UsageError(f"--to {way} needs {lacks}")
-    places = layout(asked.pop("workers", None), asked.pop("nodes", None), asked.pop("workers_per_node", None), threads)
+    nodes = asked.pop("nodes", 1 if way == "ray" else None)
+    places = layout(asked.pop("workers", None), nodes, asked.pop("workers_per_node", None), threads)
     loaded = recipe(config, [*words, f"distributed.data={places.workers}"])
-    write: Any = to_slurm if way == "slurm" else to_kubernetes
+    write: Any = {"slurm": to_slurm, "k8s": to_kubernetes, "ray": to_ray}[way]
     paths = write(loaded, asked.pop("save"), places, run=run, **asked)
     if json:
         return style.json({"files": [str(path) for path in paths]})

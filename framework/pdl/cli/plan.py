@@ -78,7 +78,7 @@ def _one(plan: Any) -> None:
     ]
     style.table(
         ["step", "ms", "share", "sent", "messages"], [*rows, ("in all", f"{plan.step * 1e3:.3f}", "", "", "")],
-        title=f"a step of {plan.samples:,} a process",
+        title=f"a step: {plan.samples:,} samples a process",
     )  # fmt: skip
     style.out("")
     longest = ", ".join(f"{op} {share:.0%}" for op, share in plan.ops)

@@ -170,9 +170,11 @@ class Version:
         if self.pipeline is None:
             return {"model": self.name, "version": self.version, "takes": None}
         step = self.pipeline.input
+        content = f"the file of a{'n' if step.takes[0] in 'aeiou' else ''} {step.takes}"  # not all that a shell can name
         fields = sorted({str(c) for each in self.pipeline.inputs.values() for c in getattr(each, "known", ())})
         return {
-            "model": self.name, "version": self.version, "takes": step.takes, "about": step.about,
+            "model": self.name, "version": self.version, "takes": step.takes,
+            "about": content if step.takes_content else step.about,
             "content": step.takes_content, "columns": fields, "ranks": self.pipeline.ranks,
             "least": self.pipeline.least,
         }  # fmt: skip

@@ -21,7 +21,7 @@ import pdl.config
 from pdl.cli import main
 from pdl.distributed.pods import RESTART
 from pdl.errors import DataError, UsageError
-from pdl.workflow.launching import Layout, hosts, layout, on_hosts, to_kubernetes, to_slurm
+from pdl.workflow.launching import Layout, hosts, layout, on_hosts, to_kubernetes, to_ray, to_slurm
 from pdl.workflow.launching.kubernetes import to_text
 
 Capture = pytest.CaptureFixture[str]
@@ -160,6 +160,52 @@ def test_other_files_are_not_replaced(tmp_path: Path) -> None:
     assert written(tmp_path, memory="8Gi", force=True)["Job"]
 
 
+# -- KubeRay -----------------------------------------------------------------------------------------------------------
+TABLES = "distributed.tables={servers: 3, mode: async}"
+#: names of fields in RayJob and RayCluster, ray.io/v1 of KubeRay 1.5, that are used
+FIELDS = {
+    "": {"entrypoint", "submissionMode", "backoffLimit", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished",
+         "rayClusterSpec"},
+    "rayClusterSpec": {"rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"},
+    "headGroupSpec": {"rayStartParams", "template"},
+    "workerGroupSpecs": {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template"},
+}  # fmt: skip
+
+
+def test_a_rayjob_and_its_pods(tmp_path: Path) -> None:
+    """Pods are valid, the operator finds what it asks for, and the training is that of a pod of a plain Job."""
+    to_ray(pdl.config.load("rec/synthetic_deepfm", [TABLES]), tmp_path, Layout(1, 2, 2), image=IMAGE, restarts=2)
+    made = documents(tmp_path)
+    job, labels = made["RayJob"]["spec"], made["RayJob"]["metadata"]["labels"]
+    cluster = job["rayClusterSpec"]
+    head, (group,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
+    parts = {"": job, "rayClusterSpec": cluster, "headGroupSpec": head, "workerGroupSpecs": group}
+    assert {name: set(part) for name, part in parts.items()} == FIELDS
+    assert group["replicas"] == group["minReplicas"] == group["maxReplicas"] == 3
+    assert (job["backoffLimit"], cluster["authOptions"]) == (2, {"mode": "token"})
+    assert shlex.split(job["entrypoint"])[:3] == ["python", "-m", "pdl.distributed.pods"]
+    assert "distributed.data=2" in job["entrypoint"]
+    for part in (head, group):
+        pod = {"apiVersion": "v1", "kind": "Pod", **part["template"]}
+        assert pod["metadata"]["labels"] == labels
+        for release in RELEASES:
+            kubernetes_validate.validate(pod, release, strict=True)
+    for kind in ("ConfigMap", "NetworkPolicy", "PersistentVolumeClaim", "PodDisruptionBudget"):
+        kubernetes_validate.validate(made[kind], RELEASES[0], strict=True)
+    assert made["PersistentVolumeClaim"]["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert made["PodDisruptionBudget"]["spec"]["minAvailable"] == 4
+    assert "ray[default]==" in (tmp_path / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "places", "message"),
+    [([], Layout(1), "the recipe has none: add 'distributed.tables="), ([TABLES], Layout(2), "give --nodes 1")],
+)
+def test_what_a_rayjob_needs(words: list[str], places: Layout, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        to_ray(pdl.config.load("rec/synthetic_deepfm", words), tmp_path, places, image=IMAGE)
+
+
 # -- Slurm -------------------------------------------------------------------------------------------------------------
 MPIRUN = """#!/bin/bash
 printf '%s\\n' "$*" >> calls
@@ -293,8 +339,8 @@ def test_layouts() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("", "--hosts node1:2,node2:2, or --to slurm, or --to k8s"),
-        ("--to pbs --save x", "choose slurm or k8s"),
+        ("", "--hosts node1:2,node2:2, or --to slurm, --to k8s or --to ray"),
+        ("--to pbs --save x", "choose slurm, k8s, ray"),
         ("--to slurm", "--save DIR"),
         ("--to k8s --save x", "--image NAME"),
         ("--to k8s --save x --image a --time 1", "--time is for --to slurm"),

@@ -63,6 +63,33 @@ def to_kubernetes(
     grace    seconds that a pod which is told to end has for a step and a checkpoint
     restarts failures until the Job is given up; pods that are evicted are not counted
     """
+    text, about = checked(recipe, places, image=image, run=run, name=name, memory=memory, storage=storage,
+                          storage_class=storage_class, data=data)  # fmt: skip
+    manifests = Manifests(**about, places=places, grace=grace, restarts=restarts)
+    files = {
+        "Dockerfile": dockerfile(needed(recipe)),
+        "wheels/about.txt": "Wheels that pip does not find on an index go here (NOTES.md).\n",
+        "runs.yaml": to_text(manifests.volume(storage, storage_class)),
+        "training.yaml": to_text(*manifests.training(text)),
+        "NOTES.md": _notes(manifests, recipe, Path(save)),
+    }
+    return write_files(save, files, force=force)
+
+
+def checked(
+    recipe: Config,
+    places: Layout,
+    *,
+    image: str,
+    run: str | None,
+    name: str | None,
+    memory: str,
+    storage: str,
+    storage_class: str | None,
+    data: str | None,
+) -> tuple[str, dict[str, Any]]:
+    """The recipe's text and the arguments of `Manifests` but for places, grace and restarts. UsageError for what is not
+    of the grammar of such names, and for a recipe that is too large."""
     name = job_name(name, recipe)
     label = "small letters, digits and dashes"
     matched("--image", image, IMAGE, "the name of a container image, such as registry.example/team/digits:1")
@@ -75,18 +102,12 @@ def to_kubernetes(
     text = recipe_text(recipe)
     if len(text.encode()) > _MOST:
         raise UsageError(f"the recipe has {len(text.encode())} bytes, more than the {_MOST} of a ConfigMap")
-    manifests = _Manifests(name, places, image=image, run=run, memory=memory, data=data, grace=grace, restarts=restarts)
-    files = {
-        "Dockerfile": _dockerfile(needed(recipe)),
-        "wheels/about.txt": "Wheels that pip does not find on an index go here (NOTES.md).\n",
-        "runs.yaml": to_text(manifests.volume(storage, storage_class)),
-        "training.yaml": to_text(*manifests.training(text)),
-        "NOTES.md": _notes(manifests, recipe, Path(save)),
-    }
-    return write_files(save, files, force=force)
+    return text, {"name": name, "image": image, "run": run, "memory": memory, "data": data}
 
 
-class _Manifests:
+class Manifests:
+    """What a training is to Kubernetes."""
+
     def __init__(
         self,
         name: str,
@@ -104,25 +125,33 @@ class _Manifests:
         self.labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/managed-by": "pdl"}
         self.several = places.nodes > 1
 
-    def _meta(self, suffix: str = "") -> dict[str, Any]:
+    @property
+    def shared(self) -> bool:
+        """Whether several pods mount the volume."""
+        return self.several
+
+    def meta(self, suffix: str = "") -> dict[str, Any]:
         return {"name": self.name + suffix, "labels": self.labels}
 
     def volume(self, storage: str, storage_class: str | None) -> dict[str, Any]:
         """Of the run folders; apart from the rest, as it outlives the Job."""
         spec: dict[str, Any] = {
-            "accessModes": ["ReadWriteMany" if self.several else "ReadWriteOnce"],
+            "accessModes": ["ReadWriteMany" if self.shared else "ReadWriteOnce"],
             "resources": {"requests": {"storage": storage}},
         }
         if storage_class is not None:
             spec["storageClassName"] = storage_class
-        return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": self._meta("-runs"), "spec": spec}
+        return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": self.meta("-runs"), "spec": spec}
 
     def training(self, recipe: str) -> list[dict[str, Any]]:
         """The Job and all that it needs but the volume and the key."""
-        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": self._meta("-recipe")}
-        made = [config | {"data": {f"{self.name}.yaml": recipe}}, self._policy()]
-        made += [self._service()] if self.several else []
-        return [*made, self._budget(), self._job()]
+        made = [self.recipe(recipe), self.policy(), *([self._service()] if self.several else [])]
+        return [*made, self.budget(self.places.nodes), self._job()]
+
+    def recipe(self, text: str) -> dict[str, Any]:
+        """Its text, which pods mount."""
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": self.meta("-recipe")}
+        return config | {"data": {f"{self.name}.yaml": text}}
 
     def _service(self) -> dict[str, Any]:
         """Gives pod 0 a name; headless, and before it is ready."""
@@ -132,9 +161,9 @@ class _Manifests:
             "selector": self.labels,
             "ports": [{"name": "pods", "port": PORT}],
         }
-        return {"apiVersion": "v1", "kind": "Service", "metadata": self._meta(), "spec": spec}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": self.meta(), "spec": spec}
 
-    def _policy(self) -> dict[str, Any]:
+    def policy(self) -> dict[str, Any]:
         """Only pods of this Job reach one another: MPI's messages are neither encrypted nor signed."""
         own = {"matchLabels": self.labels}
         spec = {
@@ -142,16 +171,16 @@ class _Manifests:
             "policyTypes": ["Ingress"],
             "ingress": [{"from": [{"podSelector": own}]}] if self.several else [],
         }
-        return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": self._meta(), "spec": spec}
+        return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": self.meta(), "spec": spec}
 
-    def _budget(self) -> dict[str, Any]:
-        """All pods are needed, so drains of machines wait. Of Jobs only whole numbers of minAvailable are known."""
+    def budget(self, pods: int) -> dict[str, Any]:
+        """All of them are needed, so drains of machines wait. Of Jobs only whole numbers of minAvailable are known."""
         spec = {
-            "minAvailable": self.places.nodes,
+            "minAvailable": pods,
             "selector": {"matchLabels": self.labels},
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         }
-        return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": self._meta(), "spec": spec}
+        return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": self.meta(), "spec": spec}
 
     def _job(self) -> dict[str, Any]:
         nodes = self.places.nodes
@@ -171,11 +200,12 @@ class _Manifests:
                 ]
             },
             "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
-            "template": {"metadata": {"labels": self.labels}, "spec": self._pod()},
+            "template": {"metadata": {"labels": self.labels}, "spec": self.pod()},
         }
-        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": self._meta(), "spec": spec}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": self.meta(), "spec": spec}
 
-    def _pod(self) -> dict[str, Any]:
+    def pod(self) -> dict[str, Any]:
+        """What each pod is."""
         volumes: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "runs": ({"mountPath": "/runs"}, {"persistentVolumeClaim": {"claimName": f"{self.name}-runs"}}),
             "recipe": (
@@ -209,17 +239,21 @@ class _Manifests:
             "volumes": [{"name": name, **source} for name, (_, source) in volumes.items()],
         }
 
-    def _container(self, mounts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-        amounts = {"cpu": str(self.places.places * self.places.threads), "memory": self.memory}
+    def arguments(self) -> list[str]:
+        """Of `pdl.distributed.pods`."""
         sizes = {"nodes": self.places.nodes, "places": self.places.places, "threads": self.places.threads}
         several = ["--service", self.name, "--key", "/etc/pdl/key/key"] if self.several else []
         recipe, run = f"/etc/pdl/recipe/{self.name}.yaml", f"/runs/{self.run}"
         words = ["train", "-c", recipe, "--run", run, f"distributed.data={self.places.workers}"]
+        return [*(word for key, n in sizes.items() for word in (f"--{key}", str(n))), *several, *words]
+
+    def _container(self, mounts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        amounts = {"cpu": str(self.places.places * self.places.threads), "memory": self.memory}
         environment = {"PDL_CACHE": "/runs/.cache"} | ({"PDL_DATA": "/data"} if self.data is not None else {})
         return {
             "name": "training",
             "image": self.image,
-            "args": [*(word for key, n in sizes.items() for word in (f"--{key}", str(n))), *several, *words],
+            "args": self.arguments(),
             "env": [{"name": key, "value": value} for key, value in environment.items()],
             **({"ports": [{"name": "pods", "containerPort": PORT}]} if self.several else {}),
             "resources": {"requests": amounts, "limits": dict(amounts)},
@@ -247,7 +281,8 @@ def _codes(*codes: int) -> dict[str, Any]:
     return {"containerName": "training", "operator": "In", "values": sorted(codes)}
 
 
-def _number(count: int, what: str) -> str:
+def number(count: int, what: str) -> str:
+    """So many of something, in words."""
     return f"{count} {what}" if count == 1 else f"{count} {what}{'es' if what.endswith('s') else 's'}"
 
 
@@ -266,12 +301,14 @@ def to_text(*documents: Mapping[str, Any]) -> str:
     return str(yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True))
 
 
-def _dockerfile(packages: list[str]) -> str:
+def dockerfile(packages: list[str], system: str = "") -> str:
+    """An image with these packages, and a package of the `system`, and a user without rights."""
     version = ".".join(map(str, sys.version_info[:2]))
-    return _DOCKERFILE.format(version=version, user=USER, packages=" ".join(f'"{each}"' for each in packages))
+    return _DOCKERFILE.format(version=version, user=USER, packages=" ".join(f'"{each}"' for each in packages),
+                              system=_SYSTEM.format(system) if system else "")  # fmt: skip
 
 
-def _notes(made: _Manifests, recipe: Config, folder: Path) -> str:
+def _notes(made: Manifests, recipe: Config, folder: Path) -> str:
     name, nodes = made.name, made.places.nodes
     paths = "".join(f"\n    {each}" for each in paths_in(recipe))
     lacking = f"\nThe recipe names these paths, which the pods must have (override them in another launch):{paths}\n"
@@ -280,9 +317,9 @@ def _notes(made: _Manifests, recipe: Config, folder: Path) -> str:
         name=name,
         image=made.image,
         run=made.run,
-        pods=_number(nodes, "pod"),
-        processes=_number(made.places.places, "process"),
-        threads=_number(made.places.threads, "thread"),
+        pods=number(nodes, "pod"),
+        processes=number(made.places.places, "process"),
+        threads=number(made.places.threads, "thread"),
         only=" ".join(f"--only {each.partition('[')[0].removeprefix('pdl-')}" for each in needed(recipe)),
         key=key if nodes > 1 else "",
         secret=f" && kubectl delete secret {name}-key" if nodes > 1 else "",
@@ -298,9 +335,11 @@ def _notes(made: _Manifests, recipe: Config, folder: Path) -> str:
     )
 
 
+_SYSTEM = "RUN apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*\n"
 _DOCKERFILE = """\
 FROM python:{version}-slim
-RUN groupadd --gid {user} pdl && useradd --uid {user} --gid pdl --no-create-home --home-dir /tmp --shell /bin/bash pdl
+{system}RUN groupadd --gid {user} pdl && \\
+    useradd --uid {user} --gid pdl --no-create-home --home-dir /tmp --shell /bin/bash pdl
 COPY wheels /wheels
 RUN pip install --no-cache-dir --find-links /wheels {packages}
 ENV HOME=/tmp PYTHONUNBUFFERED=1
