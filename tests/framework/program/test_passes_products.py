@@ -13,7 +13,7 @@ from pdl.ops.epilogue import conv2d_act, linear_act
 from pdl.program import Program, specialise, verify
 from pdl.program.ir import Node, Value
 from pdl.program.passes import INFERENCE_ONCE, PER_SHAPE, run_passes
-from pdl.program.passes.affine import fold_norms
+from pdl.program.passes.affine import fold_norms, row_of
 from pdl.program.passes.fold import fold_constants, lossless
 from pdl.program.passes.fuse_inference import fuse_epilogues
 from pdl.program.passes.lower import lower
@@ -212,6 +212,12 @@ def test_weights_that_the_program_writes_are_no_constants() -> None:
     program.effects = [(buffer, node.outputs[0])]
     run_passes(verify(program), (fold_constants,))
     assert counts(program) == {"Exp": 1}
+
+
+def test_complex_constants_are_no_rows() -> None:
+    """Norms scale by real numbers; the imaginary part would be lost."""
+    assert row_of(np.array([2.0]), (4, 3)).tolist() == [2.0] * 3  # type: ignore[union-attr]
+    assert row_of(np.array([2.0 + 1j]), (4, 3)) is None
 
 
 def test_the_caller_s_arrays_stay() -> None:

@@ -72,8 +72,10 @@ def _arithmetic(node: Node, walk: Rewriter) -> Affine | None:
 
 
 def row_of(array: Array | None, shape: tuple[int, ...]) -> Array | None:
-    """A constant that varies along the last axis at most, as [channels] in float64."""
-    if array is None or not shape or array.ndim > len(shape) or array.size != (array.shape[-1] if array.ndim else 1):
+    """A real constant that varies along the last axis at most, as [channels] in float64."""
+    if array is None or array.dtype.kind == "c" or not shape or array.ndim > len(shape):
+        return None
+    if array.size != (array.shape[-1] if array.ndim else 1):
         return None
     if type(shape[-1]) is not int or array.size not in (1, shape[-1]):
         return None
