@@ -170,7 +170,8 @@ class Version:
         if self.pipeline is None:
             return {"model": self.name, "version": self.version, "takes": None}
         step = self.pipeline.input
-        content = f"the file of a{'n' if step.takes[0] in 'aeiou' else ''} {step.takes}"  # not all that a shell can name
+        article = "an" if step.takes[0] in "aeiou" else "a"
+        content = f"the file of {article} {step.takes}"  # and not all that a shell can name
         fields = sorted({str(c) for each in self.pipeline.inputs.values() for c in getattr(each, "known", ())})
         return {
             "model": self.name, "version": self.version, "takes": step.takes,

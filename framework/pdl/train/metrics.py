@@ -48,7 +48,11 @@ class Several(Metric):
 
 
 class Shown(Metric):
-    """One of the numbers of another metric, which alone is shown the batches: a line of its own in the log."""
+    """One of the numbers of another metric, which alone is shown the batches: a line of its own in the log.
+
+    source  that metric
+    name    of the number
+    """
 
     def __init__(self, source: Several, name: str) -> None:
         self.source, self.name = source, name

@@ -156,13 +156,13 @@ class Distributed:
     bucket_megabytes: Annotated[float, Range(above=0)] = 4.0
     overlap: bool | None = None
     zero: Literal[0, 1, 2, 3] = 0
-    compress: Annotated[Compress | None, SECTION] = None
+    compress: Annotated[Compress, SECTION] | None = None
     local_steps: Annotated[int, Range(1)] = 1
     sync_batch_norm: bool = True
     timeout: Annotated[float, Range(above=0)] = 600.0
     heartbeat: Annotated[float, Range(1)] = 30.0
     straggler: Annotated[float, Range(above=1)] = 1.5
-    tables: Annotated[Tables | None, SECTION] = None
+    tables: Annotated[Tables, SECTION] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.tables, Mapping):

@@ -17,9 +17,9 @@ from pdl.data.checks import check_files
 from pdl.errors import ConfigError, DataError
 from pdl_cv import rle
 from pdl_cv.data import DetectionFolder
-from pdl_cv.data.boxes.shapes import encoded_map
 from pdl_cv.data.boxes.sizes import image_size
 from pdl_cv.detection.check import check_boxes
+from pdl_cv.palette import encoded_map
 from tests.cv.data import objects
 from tests.cv.data.objects import CLASSES, FORMS, HEIGHT, OBJECTS, SPLITS, WIDTH
 

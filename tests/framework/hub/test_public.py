@@ -16,8 +16,9 @@ import yaml
 
 from pdl import suites
 from pdl.cli import main
-from pdl.data.store import fetched_root, find, to_get, under_roots
+from pdl.data.store import find, to_get
 from pdl.errors import ConfigError, DataError, UsageError
+from pdl.files import fetched_root, under_roots
 from pdl.hub import gathering, public, web
 from pdl.hub.fetch import Patience
 from pdl.hub.gathering import get_public

@@ -87,7 +87,4 @@ class UNet(nn.Module):
 
 
 TASK = "segmentation"
-VARIANTS: dict[str, dict[str, Any]] = {
-    "unet": {"_target_": "pdl_cv.UNet"},
-    "unet_32": {"_target_": "pdl_cv.UNet", "width": 32},
-}
+VARIANTS: dict[str, dict[str, Any]] = {"unet": {"_target_": "pdl_cv.UNet"}}

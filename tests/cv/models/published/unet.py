@@ -2,4 +2,5 @@
 
 from tests.cv.models.published import Fact
 
+QUICK = None
 FACTS = {"unet": Fact(31_037_698, "milesial/Pytorch-UNet", None, 256)}
