@@ -8,7 +8,7 @@ import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pdl.errors import DataError, UsageError
@@ -18,6 +18,7 @@ from pdl.hub.fetch import Failed, Patience, Progress, _Again, _broken, _Fetch
 from pdl.hub.files import offline
 from pdl.packages import Package
 
+T = TypeVar("T")
 DEADLINE = 120.0
 """Seconds in which all of an answer must be here."""
 
@@ -37,20 +38,27 @@ def content(
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise UsageError(f"{url}: expected an address that begins with http:// or https://")
+    return _attempted(
+        url, most, patience, lambda page: page.read(most, time.monotonic() + deadline, deadline, progress)
+    )
+
+
+def _attempted(url: str, most: int, patience: Patience | None, attempt: Callable[[_Page], T]) -> T:
+    """What an attempt at an address gives, tried again as `patience` says; the errors of `content`."""
     if offline():
         raise UsageError(f"{url}: PDL_OFFLINE is set, so no connection is opened; unset it, or give a file")
     patience = patience or Patience()
     page = _Page(url, most, patience)
     for left in reversed(range(patience.attempts)):
         try:
-            return page.read(most, time.monotonic() + deadline, deadline, progress)
+            return attempt(page)
         except _Again as problem:
             if not left:
                 raise DataError(f"{page.url}: {problem}") from None
             time.sleep(min(max(patience.pause, problem.wait or 0), patience.longest))
         except Failed as problem:
             raise DataError(f"{page.url}: {problem}") from None
-    raise AssertionError("an attempt ends with bytes or an error")
+    raise AssertionError("an attempt ends with an answer or an error")
 
 
 class _Page(_Fetch):
@@ -130,17 +138,4 @@ def into_file(
     DataError with the address for no answer, one of more than `most` bytes, or one that is too slow; UsageError with
     PDL_OFFLINE.
     """
-    if offline():
-        raise UsageError(f"{url}: PDL_OFFLINE is set, so no connection is opened; unset it, or give a file")
-    patience = patience or Patience()
-    page = _Page(url, most, patience)
-    for left in reversed(range(patience.attempts)):
-        try:
-            return page.write(path, most, known, progress)
-        except _Again as problem:
-            if not left:
-                raise DataError(f"{page.url}: {problem}") from None
-            time.sleep(min(max(patience.pause, problem.wait or 0), patience.longest))
-        except Failed as problem:
-            raise DataError(f"{page.url}: {problem}") from None
-    raise AssertionError("an attempt ends with bytes or an error")
+    return _attempted(url, most, patience, lambda page: page.write(path, most, known, progress))

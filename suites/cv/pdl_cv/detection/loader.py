@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,17 @@ def detection_loader(dataset: Any, data: Data, *, training: bool, seed: int) -> 
     For evaluation they also hold, in lists, what the original image shows ("original": the annotations of the data set,
     before any transform) and where the prepared image lies in it ("frame").
     """
+    return original_loader(
+        dataset, data, Remembered(), training_batch if training else evaluation_batch, training=training, seed=seed
+    )
+
+
+def original_loader(
+    dataset: Any, data: Data, remembered: Transform, collate: Callable[[Sequence[Sample]], Batch], *, training: bool,
+    seed: int,
+) -> DataLoader:  # fmt: skip
+    """The loader of a task that is measured on the original images: in evaluation `remembered` keeps what these show,
+    before any other transform."""
     transforms = data.transforms(training=training)
     sampler = data.sampler(dataset, seed=seed) if training else None
     return DataLoader(
@@ -36,14 +47,14 @@ def detection_loader(dataset: Any, data: Data, *, training: bool, seed: int) -> 
         batch_size=data.size(training=training),
         shuffle=training and sampler is None and not isinstance(dataset, IterableDataset),
         sampler=sampler,
-        transforms=transforms if training else [Remembered(), *transforms],
+        transforms=transforms if training else [remembered, *transforms],
         seed=seed,
         workers=data.workers,
         prefetch=data.prefetch,
         drop_last=training and data.drop_last,
         on_error=data.on_error,
         cache=data.cache if training else 0,
-        collate=training_batch if training else evaluation_batch,
+        collate=collate,
     )
 
 

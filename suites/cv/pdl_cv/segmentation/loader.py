@@ -8,33 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from pdl.data import Batch, DataLoader, IterableDataset, Sample
+from pdl.data import Batch, DataLoader, Sample
 from pdl.data.collating import collate
 from pdl.data.pipeline import Transform
 from pdl.data.randomness import SampleRandom
 from pdl.errors import UsageError
 from pdl.train.images import frame_of
 from pdl.train.recipe import Data
+from pdl_cv.detection.loader import original_loader
 
 
 def segmentation_loader(dataset: Any, data: Data, *, training: bool, seed: int) -> DataLoader:
     """Batches {"image" [N, H, W, C], "mask" uint8 [N, H, W]}; for evaluation they also hold, in lists, the masks of the
     original images ("original") and where the prepared images lie in these ("frame")."""
-    transforms = data.transforms(training=training)
-    sampler = data.sampler(dataset, seed=seed) if training else None
-    return DataLoader(
-        dataset,
-        batch_size=data.size(training=training),
-        shuffle=training and sampler is None and not isinstance(dataset, IterableDataset),
-        sampler=sampler,
-        transforms=transforms if training else [Remembered(), *transforms],
-        seed=seed,
-        workers=data.workers,
-        prefetch=data.prefetch,
-        drop_last=training and data.drop_last,
-        on_error=data.on_error,
-        cache=data.cache if training else 0,
-        collate=training_batch if training else evaluation_batch,
+    return original_loader(
+        dataset, data, Remembered(), training_batch if training else evaluation_batch, training=training, seed=seed
     )
 
 
