@@ -8,10 +8,10 @@ import pytest
 import pdl
 from pdl import nn
 from pdl.dims import Dim
-from pdl.errors import ShapeError, UsageError
+from pdl.errors import ConfigError, ShapeError, UsageError
 from pdl.export.symbolic import trace_symbolic
 from pdl.ops.base import Spec
-from pdl_cv.models import STDC, DeepLabV3Plus, MobileNetV2, ResNet, UNet
+from pdl_cv.models import STDC, DeepLabV3Plus, ICNet, MobileNetV2, PSPNet, ResNet, ShuffleNetV2, UNet
 from pdl_cv.models.blocks import Auxiliary
 from pdl_cv.models.detector import Backbone
 from pdl_cv.models.pyramids import dilated
@@ -19,8 +19,10 @@ from tests.cv.models.published import facts
 from tests.cv.models.test_zoo import F32, make
 
 FACTS = facts("segmentation")
-COARSE = {"unet": 1, "pp_liteseg_t": 8, "pp_liteseg_b": 8, "bisenet_v2": 8}
-QUICK = ("deeplab_v3_plus_mobilenet_v2", "segformer_b0", "pp_liteseg_t", "bisenet_v2")
+COARSE = {
+    "unet": 1, "pp_liteseg_t": 8, "pp_liteseg_b": 8, "bisenet_v2": 8, "pspnet_resnet50": 8, "pspnet_resnet101": 8,
+}  # fmt: skip
+QUICK = ("deeplab_v3_plus_mobilenet_v2", "segformer_b0", "pp_liteseg_t", "bisenet_v2", "icnet_mobilenet_v2")
 VARIANTS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FACTS]
 
 
@@ -77,3 +79,13 @@ def test_sizes_and_backbones_that_do_not_fit() -> None:
             UNet(depth=2, width=8)(pdl.zeros((1, 64, 42, 3)))
         with pytest.raises(UsageError, match="a pooling goes beyond a stride of 2"):
             dilated(ResNet(18), 2)
+        with pytest.raises(ConfigError, match=r"model.after: MobileNetV2 has no module 'layer3'"):
+            PSPNet(backbone=MobileNetV2())
+        with pytest.raises(ConfigError, match="ICNet takes ResNet or MobileNetV2, not ShuffleNetV2"):
+            ICNet(backbone=ShuffleNetV2())
+
+
+def test_pspnet_pools_any_net() -> None:
+    net = PSPNet(backbone=MobileNetV2(), after=["features.13", "features.17"], channels=32, num_classes=3)
+    made = net(pdl.zeros((2, 64, 64, 3)))
+    assert [y.shape for y in (made.logits, *made.others)] == [(2, 8, 8, 3)] * 2

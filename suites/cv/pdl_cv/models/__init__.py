@@ -12,6 +12,7 @@ from pdl_cv.models.detector import Backbone
 from pdl_cv.models.efficientnet import EfficientNet
 from pdl_cv.models.faster_rcnn import FasterRCNN
 from pdl_cv.models.googlenet import GoogLeNet
+from pdl_cv.models.icnet import ICNet
 from pdl_cv.models.inception_v4 import InceptionV4
 from pdl_cv.models.lenet import LeNet
 from pdl_cv.models.lite_hrnet import LiteHRNet
@@ -24,6 +25,7 @@ from pdl_cv.models.pp_lcnet import PPLCNet
 from pdl_cv.models.pp_liteseg import STDC, PPLiteSeg
 from pdl_cv.models.pp_tinypose import PPTinyPose
 from pdl_cv.models.pp_yoloe import PPYOLOE
+from pdl_cv.models.pspnet import PSPNet
 from pdl_cv.models.pyramidbox import PyramidBox
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
@@ -53,6 +55,7 @@ __all__ = [
     "EfficientNet",
     "FasterRCNN",
     "GoogLeNet",
+    "ICNet",
     "InceptionV4",
     "LeNet",
     "LiteHRNet",
@@ -64,6 +67,7 @@ __all__ = [
     "PPLiteSeg",
     "PPTinyPose",
     "PPYOLOE",
+    "PSPNet",
     "PicoDet",
     "PyramidBox",
     "RTDETR",

@@ -4,7 +4,7 @@ Names are torchvision's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import pdl
@@ -80,11 +80,15 @@ class MobileNetV2(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
-        stem, *blocks = cast(Any, self.features)
-        y = stem.raw(x)
-        for block in blocks:
+        y: Any = x
+        for block in self.blocks():
             y = block(y)
         return self.classifier(pdl.global_avg_pool(y))  # type: ignore[no-any-return]
+
+    def blocks(self) -> list[Callable[..., Any]]:
+        """What images run through, one after the other, up to the mean over places."""
+        stem, *others = cast(Any, self.features)
+        return [stem.raw, *others]
 
 
 TASK = "classification"

@@ -54,15 +54,16 @@ def _conv(in_channels: int, channels: int, kernel: int, norm: bool) -> nn.Module
 class Taps(nn.Module):
     """The feature maps behind some modules of a classification net: x [N, H, W, C] -> a list of [N, H / s, W / s, c].
 
-    net    its head is left out
-    after  names of the modules, in the order in which they run
+    net        its head is left out
+    after      names of the modules, in the order in which they run
+    last_conv  keep what a net names so, behind all its maps
 
     strides   of the maps
     channels  of each
     """
 
-    def __init__(self, net: nn.Module, after: tuple[str, ...]) -> None:
-        self.net = without_classifier(net, last_conv=True)
+    def __init__(self, net: nn.Module, after: tuple[str, ...], *, last_conv: bool = True) -> None:
+        self.net = without_classifier(net, last_conv=last_conv)
         self._maps: list[pdl.Tensor] = []
         for path in after:
             net.get_submodule(path).register_forward_hook(self._keep)

@@ -9,7 +9,7 @@ section 4.2 for 32 x 32 images.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pdl
@@ -181,11 +181,16 @@ class ResNet(nn.Module):
 
     def forward(self, x: pdl.Tensor) -> pdl.Tensor:
         """x [N, H, W, C] -> logits [N, num_classes]."""
-        x = self.bn1(self.conv1(x), activation="relu")
-        if not self.small_images:
-            x = pdl.max_pool(x, 3, stride=2, padding=1)
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(self._stem(x)))))
         return self.fc(self.dropout(pdl.global_avg_pool(x)))  # type: ignore[no-any-return]
+
+    def blocks(self) -> list[Callable[..., Any]]:
+        """What images run through, one after the other, up to the mean over places, each by itself."""
+        return [self._stem, *self.layer1, *self.layer2, *self.layer3, *self.layer4]
+
+    def _stem(self, x: pdl.Tensor) -> pdl.Tensor:
+        x = self.bn1(self.conv1(x), activation="relu")
+        return x if self.small_images else pdl.max_pool(x, 3, stride=2, padding=1)
 
 
 def _stage(
