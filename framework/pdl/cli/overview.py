@@ -23,6 +23,7 @@ COMMANDS = {
     "lr-find": "Find a learning rate: a few steps with one that rises.",
     "preview": "Write a page of samples as training will see them, augmented.",
     "sweep": "Train a recipe over lists of values, seeds or folds; one table.",
+    "ensemble": "Average several runs: one run whose answers are the mean of theirs.",
     "leaderboard": "Train several recipes over several seeds, or compare runs; one table.",
     "compile": "Write a model as C, for small devices and other languages.",
     "package": "Make a wheel of a trained model; installed with pip, it is used by name.",

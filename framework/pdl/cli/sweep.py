@@ -53,6 +53,10 @@ def command(
         str | None,
         typer.Option("--ray", metavar="ADDRESS", help="On a cluster, by Ray Tune: auto, HOST:PORT, or local."),
     ] = None,
+    ensemble: Annotated[
+        int,
+        typer.Option("--ensemble", metavar="K", min=0, help="Average the K best runs, into DIR/ensemble; a row more."),
+    ] = 0,
     metrics: Annotated[
         str, typer.Option("--metrics", metavar="A,B,..", help="By default the monitored one and those of the test.")
     ] = "",
@@ -83,8 +87,8 @@ def command(
     with stoppable("the same command goes on from here") as stopping:
         found = sweep(
             config, words, runs=runs, folds=folds, trials=trials, grace=grace, factor=factor, jobs=jobs, ray=ray,
-            metrics=[name for name in metrics.split(",") if name], tell=(lambda line: None) if quiet else style.note,
-            progress=not (json or quiet), hooks=[stopping], **how,
+            average=ensemble, metrics=[name for name in metrics.split(",") if name],
+            tell=(lambda line: None) if quiet else style.note, progress=not (json or quiet), hooks=[stopping], **how,
         )  # fmt: skip
     board(found, markdown, json)
 

@@ -33,6 +33,7 @@ from pdl.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d
 from pdl.nn.decoder import Carried, Decoder, KeyValues
 from pdl.nn.dropout import ChannelDropout, Dropout, DropPath
 from pdl.nn.embedding import Embedding, EmbeddingBag
+from pdl.nn.ensemble import Ensemble
 from pdl.nn.foreign import from_torch, to_torch
 from pdl.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
 from pdl.nn.loss import (
@@ -102,7 +103,7 @@ __all__ = [
     "AdaptiveAvgPool2d", "AdaptiveAvgPool1d", "AdaptiveAvgPool3d", "AdaptiveMaxPool2d", "AdaptiveMaxPool1d",
     "AdaptiveMaxPool3d", "GlobalAvgPool", "GlobalMaxPool", "MaxUnpool",
     "Dropout", "ChannelDropout", "DropPath",
-    "Embedding", "EmbeddingBag",
+    "Embedding", "EmbeddingBag", "Ensemble",
     "RNN", "GRU", "LSTM",
     "MultiHeadAttention", "TransformerEncoderLayer", "TransformerEncoder",
     "Decoder", "KeyValues", "Carried",

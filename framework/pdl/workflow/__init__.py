@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pdl.workflow.comparing import compare
     from pdl.workflow.compression import compress
     from pdl.workflow.converting import convert
+    from pdl.workflow.ensembling import ensemble
     from pdl.workflow.evaluation import evaluate
     from pdl.workflow.exporting import export
     from pdl.workflow.leaderboards import leaderboard
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 #: loaded when first asked for: none of them needs all of the others
 _LAZY = {
     "Chat": "chat", "Model": "model", "Result": "result", "Run": "run", "compare": "comparing",
-    "compress": "compression", "convert": "converting", "evaluate": "evaluation", "export": "exporting",
-    "info": "run_info",
+    "compress": "compression", "convert": "converting", "ensemble": "ensembling",
+    "evaluate": "evaluation", "export": "exporting", "info": "run_info",
     "init": "new_recipe", "leaderboard": "leaderboards", "lr_find": "rate_test", "package": "packaging",
     "plan": "planning", "predict": "prediction", "preview": "previewing", "profile": "training", "runs": "listing",
     "sweep": "sweeps",
@@ -54,6 +55,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Chat", "Model", "Result", "Run", "compare", "compress", "convert", "evaluate", "export", "info", "init",
-    "leaderboard", "lr_find", "package", "plan", "predict", "preview", "profile", "runs", "sweep", "train", "vocab",
+    "Chat", "Model", "Result", "Run", "compare", "compress", "convert", "ensemble", "evaluate", "export", "info",
+    "init", "leaderboard", "lr_find", "package", "plan", "predict", "preview", "profile", "runs", "sweep",
+    "train", "vocab",
 ]  # fmt: skip

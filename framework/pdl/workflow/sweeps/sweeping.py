@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -14,9 +15,12 @@ from pdl.errors import UsageError
 from pdl.threads import available_cores
 from pdl.train.hooks import Hook
 from pdl.train.recipe import Recipe
+from pdl.workflow.ensembling import ensemble, members_of
 from pdl.workflow.folds import Validate, best_mean_epoch, chosen_within, protocol
-from pdl.workflow.leaderboards import Board, Tell, board
+from pdl.workflow.leaderboards import Board, Row, Tell, board
 from pdl.workflow.metric_names import of_the_test
+from pdl.workflow.result import Result
+from pdl.workflow.run import RESULT
 from pdl.workflow.sweeps.halving import Halving
 from pdl.workflow.sweeps.page import write_page
 from pdl.workflow.sweeps.plans import Maker
@@ -43,6 +47,7 @@ def sweep(
     factor: int = FACTOR,
     jobs: int | None = None,
     ray: str | None = None,
+    average: int = 0,
     metrics: Sequence[str] = (),
     tell: Tell = lambda line: None,
     progress: bool = False,
@@ -67,6 +72,7 @@ def sweep(
     jobs       runs at once, in processes with a share of the cores each; by default one, in this process; on Ray as
                many as there is room for
     ray        train on a cluster by Ray Tune: "auto", "HOST:PORT", "ray://HOST:PORT", or "local", a Ray of its own here
+    average    put so many of the best runs together (`pdl.workflow.ensemble`), into RUNS/ensemble; a row more
     metrics    of the table; by default the monitored one and those of the test
     tell, progress, hooks   as of `pdl.workflow.leaderboard`; processes of their own have no progress and no hooks
     """
@@ -80,6 +86,9 @@ def sweep(
         raise UsageError("--trials: there is nothing to search; write optim.lr=log(1e-4,1e-1)")
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: at least 1")
+    if average and (folds or average < 2):
+        why = "folds are tested on different data" if folds else "at least 2"
+        raise UsageError(f"--ensemble {average}: {why}")
     first = maker.first()
     monitor, less = monitored(first)
     if (trials or scheduler == "asha") and "val" not in first.data.splits:
@@ -113,7 +122,10 @@ def sweep(
         finally:
             page.write()
     tell(f"a page with all of them: {page.file}")
-    return _board(course, metrics, notes)
+    table = _board(course, metrics, notes)
+    if average:
+        table.rows.insert(0, _averaged(course, table, average))
+    return table
 
 
 class Page:
@@ -162,3 +174,23 @@ def _board(trials: Trials, metrics: Sequence[str], notes: list[str]) -> Board:
         said = ", ".join(f"{ended.count(how)} {how}" for how in dict.fromkeys(ended))
         table.notes.append(f"{said} early, with the best {monitor} until then; they stand last.")
     return table
+
+
+def _averaged(trials: Trials, table: Board, count: int) -> Row:
+    """The ensemble of the best runs, as a row; that of an earlier call is taken where it is of the same."""
+    whole = [row for row in table.rows if row.runs and not row.ended and trials.monitor in row.values]
+    known = [(value, run) for row in whole for value, run in zip(row.values[trials.monitor], row.runs, strict=True)]
+    if len(known) < count:
+        raise UsageError(f"--ensemble {count}: only {len(known)} runs came to their end with {trials.monitor}")
+    best = [run for _, run in sorted(known, key=lambda each: each[0], reverse=not trials.less)[:count]]
+    folder = trials.maker.runs / "ensemble"
+    if (folder / RESULT).is_file():
+        if members_of(folder) == best:
+            result = Result.load(folder / RESULT)
+        else:
+            shutil.rmtree(folder)
+    if not folder.exists():
+        result = ensemble(best, run=folder)
+    row = Row(f"ensemble of the {count} best", {})
+    row.add(0, result)
+    return row
