@@ -20,7 +20,14 @@ EXAMPLE = "Example:  pdl import net.onnx -o net.pdl --size h=224 --size w=224 --
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="An ONNX or TensorFlow Lite file, a program of Paddle or the folder with it.",
+            show_default=False,
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="The bundle; by default MODEL with .pdl.")
     ] = None,
@@ -41,12 +48,15 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=AXES", help="Open fixed sizes of an input, or tell multiples: image=n,3,32*h,w."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write it though ONNX Runtime's results differ.")] = False,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Compare it with ONNX Runtime.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Write it though the other runtime's results differ.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Compare it with the runtime of its format.")
+    ] = True,
     timeout: Opening = OPENING,
     json: Json = False,
 ) -> None:
-    """Make a bundle of an ONNX model, and compare it with ONNX Runtime where that is installed."""
+    """Make a bundle of a model of ONNX, TensorFlow Lite or Paddle, and compare it with the runtime that it was made
+    for, ONNX Runtime, LiteRT or Paddle, where that is installed."""
     from pdl.export.imported import import_model
 
     fixed, held = numbers_in("--size", size or [], sizes=True), numbers_in("--value", value or [])
@@ -78,6 +88,6 @@ def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "ops", ", ".join(f"{name} {count}" for name, count in facts["ops"].items())
     for check in facts["checks"]:
         at = ", ".join(f"{name}={n}" for name, n in check["sizes"].items()) or "fixed sizes"
-        yield "ONNX Runtime", f"{at}: difference {check['difference']:.2g}, {check['relative']:.2g} of the spread"
+        yield facts["runtime"], f"{at}: difference {check['difference']:.2g}, {check['relative']:.2g} of the spread"
     for note in facts["notes"]:
         yield "note", note

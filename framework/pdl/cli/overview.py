@@ -16,7 +16,7 @@ COMMANDS = {
     "chat": "Talk with a model that writes text, or finds the best of other texts.",
     "serve": "Answer requests over HTTP and gRPC; a page to try a model.",
     "export": "Write a trained run to one file: a bundle, or ONNX.",
-    "import": "Make a bundle of an ONNX model.",
+    "import": "Make a bundle of a model of ONNX, TensorFlow Lite or Paddle.",
     "bench": "Measure how fast a bundle runs.",
     "runs": "List runs, choose and sort them.",
     "compare": "Compare runs: settings, metrics, curves.",

@@ -1,8 +1,8 @@
-"""`import_model`: an ONNX file becomes a bundle, after the bundle has been run against ONNX Runtime."""
+"""`import_model`: a model of ONNX, TensorFlow Lite or Paddle becomes a bundle, after the bundle has been run against
+the runtime that the model was made for."""
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +14,12 @@ import numpy as np
 from pdl.config.source import MOST_BYTES, parsed
 from pdl.dtype import Array
 from pdl.errors import CheckError, ConfigError, DataError, PdlError, UsageError
-from pdl.export.foreign import SECONDS, Ended, Foreign, Refused
+from pdl.export.foreign import RUNTIMES, SECONDS, Ended, Foreign, Refused, Runtime
 from pdl.files import read_text, write_atomic
 from pdl.limits import OPENING, check_time, limited, require_seconds
 from pdl.onnx.axes import Shape
 from pdl.onnx.importer import Imported, attempts, dynamic, fixed, load_model
+from pdl.onnx.reader import program_in
 from pdl.onnx.values import dtype_named
 from pdl.runtime import bundle
 from pdl.runtime.pipeline import Pipeline
@@ -26,10 +27,12 @@ from pdl.runtime.session import Session, of_bundle
 from pdl.runtime.steps import Resources
 from pdl.runtime.strict import parse
 
-#: largest difference to ONNX Runtime, as a part of the spread of an output (which counts as at least `LEAST_SPREAD`:
-#: on random inputs many nets answer with numbers near 0)
+#: largest difference to the other runtime, as a part of the spread of an output (which counts as at least
+#: `LEAST_SPREAD`: on random inputs many nets answer with numbers near 0)
 TOLERANCE, LEAST_SPREAD = 1e-4, 1e-2
-#: where that is exceeded, ONNX Runtime's own results for inputs changed by this part, so many times, say how far
+#: the same of a quantised model of TensorFlow Lite, which rounds elsewhere: steps of 1/255 of a range add up
+ROUNDED = 0.05
+#: where that is exceeded, the other runtime's own results for inputs changed by this part, so many times, say how far
 #: results may be apart: a sort or a mask is not continuous, a distance of near points is ill-conditioned
 NUDGE, NUDGES, SLACK = 2.0**-20, 4, 4.0
 #: numbers in all inputs of a comparison
@@ -54,7 +57,8 @@ def import_model(
     timeout: float = OPENING,
     **facts: Any,
 ) -> dict[str, Any]:
-    """Write the bundle of an ONNX model (by default into the same folder); returns facts about it.
+    """Write the bundle of a model of ONNX, TensorFlow Lite or Paddle (by default into the same folder); returns facts
+    about it. What a file is shows its content; Paddle's is a program or the folder with it.
 
     pipeline   the steps before and after the net, {"pre": {...}, "post": {...}}, or a YAML or JSON file with them
     labels     a file of labels, one a line, or "metadata:KEY" for those that the model carries
@@ -63,9 +67,10 @@ def import_model(
     shapes     of inputs, where the file has fixed sizes and its net takes others: {"image": ["n", 3, "h", "w"]}; ONNX
                Runtime, which holds to the file, is then compared at its sizes alone. Or where the net takes multiples
                alone: {"image": ["n", 3, "32*h", "32*w"]}
-    force      write it though it differs from ONNX Runtime by more than `TOLERANCE` of an output's spread, and by more
-               than ONNX Runtime's results change where inputs change in their last bits
-    check      compare it with ONNX Runtime, where that is installed
+    force      write it though it differs from the runtime of its format by more than `TOLERANCE` of an output's spread
+               (`ROUNDED` for a quantised model of TensorFlow Lite), and by more than that runtime's results change
+               where inputs change in their last bits
+    check      compare it with that runtime, ONNX Runtime, LiteRT or Paddle, where it is installed
     timeout    seconds that reading the file, preparing its bundle and comparing may take
     facts      what else the bundle says of itself: name, card, licence, metrics, about (see `pdl.runtime.bundle.pack`)
 
@@ -79,26 +84,28 @@ def import_model(
         data = packed(model, facts.pop("name", source.stem), steps_in(pipeline, model, names), names, **facts)
         session = of_bundle(bundle.read(data), timeout=timeout)
         checks = compare(source, model, session) if check else []
+    other, most = runtime_of(model), tolerance_of(model)
     for each in checks:
-        if each["relative"] > max(TOLERANCE, SLACK * each["sensitivity"]) and not force:
+        if each["relative"] > max(most, SLACK * each["sensitivity"]) and not force:
             raise CheckError(
-                f"{source} differs from ONNX Runtime by {each['relative']:.2g} of the spread of an output, over "
-                f"{TOLERANCE}, whose results change by {each['sensitivity']:.2g} of it where inputs change in their "
+                f"{source} differs from {other.name} by {each['relative']:.2g} of the spread of an output, over "
+                f"{most}, whose results change by {each['sensitivity']:.2g} of it where inputs change in their "
                 f"last bits: {_shown(checks)}; --force writes the bundle all the same"
             )
-        if each["relative"] > TOLERANCE:
+        if each["relative"] > most:
             model.notes.append(
-                f"its results are as uncertain as that: ONNX Runtime's own change by {each['sensitivity']:.2g} of the "
+                f"its results are as uncertain as that: {other.name}'s own change by {each['sensitivity']:.2g} of the "
                 "spread where inputs change in their last bits"
             )
     if not check:
-        model.notes.append("not compared with ONNX Runtime, as asked")
+        model.notes.append(f"not compared with {other.name}, as asked")
     path = Path(out) if out is not None else source.with_suffix(bundle.SUFFIX)
     write_atomic(path, data)
     return {
         "bundle": str(path),
         "size": len(data),
         "kind": "program" if model.program is not None else "graph",
+        "runtime": other.name,
         "opset": model.opsets,
         "producer": model.producer,
         "inputs": [str(p) for p in session.inputs],
@@ -133,8 +140,9 @@ def packed(
         graph, arrays = model.graph.to_dict()
         stored = {"kind": "onnx", "graph": graph}
     opset = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in model.opsets.items())
-    about = {**(about or {}), "source": "ONNX", "opset": opset, "producer": model.producer}
-    card = card or f"# {name}\n\nImported from ONNX ({opset}), written by {model.producer or 'an unnamed tool'}.\n"
+    source = SOURCES[domain_of(model)]
+    about = {**(about or {}), "source": source, "opset": opset, "producer": model.producer}
+    card = card or f"# {name}\n\nImported from {source} ({opset}), written by {model.producer or 'an unnamed tool'}.\n"
     return bundle.pack(stored, arrays, name=name, pipeline=pipeline, labels=labels, card=card, about=about, **facts)
 
 
@@ -178,25 +186,46 @@ def labels_in(given: str | None, model: Imported) -> list[str]:
         raise DataError(f"cannot read the labels {given}: {error}") from None
 
 
-# -- against ONNX Runtime ----------------------------------------------------------------------------------------------
+# -- against the runtime of its format --------------------------------------------------------------------------------
+SOURCES = {"": "ONNX", "tflite": "TensorFlow Lite", "paddle": "Paddle"}
+
+
+def domain_of(model: Imported) -> str:
+    """The domain of the operators of a model's format; "" of ONNX."""
+    return next((domain for domain in ("tflite", "paddle") if domain in model.opsets), "")
+
+
+def runtime_of(model: Imported) -> Runtime:
+    """The runtime that a model was made for."""
+    return RUNTIMES[domain_of(model)]
+
+
+def tolerance_of(model: Imported) -> float:
+    """How far results may be from those of that runtime, as a part of the spread of an output."""
+    quantised = any(node.op == "DequantizeLinear" for node in model.graph.nodes)
+    return ROUNDED if quantised and domain_of(model) == "tflite" else TOLERANCE
+
+
 def compare(source: Path, model: Imported, session: Session, count: int = 2) -> list[dict[str, Any]]:
-    """Run both on random inputs of up to `count` sizes; one entry for each. Empty where ONNX Runtime is absent."""
-    if importlib.util.find_spec("onnxruntime") is None:
-        model.notes.append("not compared: onnxruntime is not installed (pip install onnxruntime)")
+    """Run both on random inputs of up to `count` sizes; one entry for each. Empty without the other runtime."""
+    runtime = runtime_of(model)
+    if not runtime.installed():
+        model.notes.append(f"not compared: {runtime.package} is not installed (pip install {runtime.package})")
         return []
     if any(port.kind != "tensor" for port in model.graph.inputs):
         model.notes.append("not compared: an input is a sequence or an optional value")
         return []
     found: list[dict[str, Any]] = []
+    weights = sum(x.nbytes for x in model.graph.initialisers.values())
     try:
-        with Foreign(source, sum(x.nbytes for x in model.graph.initialisers.values())) as other:
+        with Foreign(program_in(source), weights, domain_of(model)) as other:
             _compare_all(model, session, other, count, found)
     except Refused as error:
         if not found:
-            model.notes.append(f"not compared: ONNX Runtime does not run it ({error})")
+            model.notes.append(f"not compared: {runtime.name} does not run it ({error})")
         return found
     if not found:
-        model.notes.append("not compared: ONNX Runtime takes none of the sizes tried; give some with --size")
+        model.notes.append(f"not compared: {runtime.name} takes none of the sizes tried; give some with --size")
     return found
 
 
@@ -225,7 +254,7 @@ def sizes_to_try(model: Imported) -> Iterator[dict[str, int]]:
 
 
 def _compared(model: Imported, session: Session, other: Foreign, sizes: Mapping[str, int]) -> dict[str, Any] | None:
-    """The difference at these sizes; None where ONNX Runtime does not take them, or the inputs are large."""
+    """The difference at these sizes; None where the other runtime does not take them, or the inputs are large."""
     shapes, wanted = fixed(model.shapes, sizes), None
     if sum(math.prod(n if isinstance(n, int) else 1 for n in shape or ()) for shape in shapes.values()) > MOST_INPUTS:
         return None
@@ -244,7 +273,7 @@ def _compared(model: Imported, session: Session, other: Foreign, sizes: Mapping[
         got = session.run(feeds, timeout=SECONDS)
     except PdlError as error:
         check_time()  # of the whole import
-        raise CheckError(f"ONNX Runtime runs the model at {dict(sizes)}, pdl does not: {error}") from error
+        raise CheckError(f"{runtime_of(model).name} runs the model at {dict(sizes)}, pdl does not: {error}") from error
     pairs = list(zip(got.values(), wanted, strict=True))
     differences = [difference(y, z) for y, z in pairs]
     relative = max((r for _, r in differences), default=0.0)
@@ -252,12 +281,12 @@ def _compared(model: Imported, session: Session, other: Foreign, sizes: Mapping[
         "sizes": dict(sizes),
         "difference": max((d for d, _ in differences), default=0.0),
         "relative": relative,
-        "sensitivity": sensitivity(other, {**feeds, **model.values}, wanted) if relative > TOLERANCE else 0.0,
+        "sensitivity": sensitivity(other, {**feeds, **model.values}, wanted) if relative > tolerance_of(model) else 0.0,
     }
 
 
 def sensitivity(other: Foreign, feeds: Mapping[str, Array], wanted: Sequence[Any]) -> float:
-    """By how much of an output's spread ONNX Runtime's results change where the floats among the inputs are changed by
+    """By how much of an output's spread the other runtime's results change where floats among the inputs are changed by
     rounding: each by at most `NUDGE` of itself, at random."""
     r, largest = np.random.default_rng(1), 0.0
     for _ in range(NUDGES):

@@ -18,10 +18,10 @@ def require_runnable(graph: Graph) -> None:
     """UsageError with every reason why this graph cannot run."""
     faults = structure(graph)
     if faults:
-        raise UsageError(f"the ONNX graph {graph.name!r} is damaged:\n" + _listed(faults))
+        raise UsageError(f"the graph {graph.name!r} is damaged:\n" + _listed(faults))
     lacking = unsupported(graph)
     if lacking:
-        raise UsageError(f"the ONNX graph {graph.name!r} has nodes that pdl cannot run:\n" + _listed(lacking))
+        raise UsageError(f"the graph {graph.name!r} has nodes that pdl cannot run:\n" + _listed(lacking))
 
 
 def _listed(lines: list[str], most: int = 40) -> str:

@@ -277,7 +277,7 @@ class Frame:
             raise _named(error, node) from error
         except MemoryError as error:
             raise MemoryLimitError(f"{node.label()}: there is no memory for its result") from error
-        except (ValueError, TypeError, IndexError, KeyError, ArithmeticError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError) as error:
             # the table trusts a node's shapes and dtypes; a file that breaks them must not look like a crash of pdl
             raise UsageError(f"{node.label()}: {type(error).__name__}: {error}; {_shapes(inputs)}") from error
         finally:

@@ -1,4 +1,5 @@
-"""Reading ONNX files (with the `onnx` package) into `Graph`: weights, external data, functions expanded, order checked.
+"""Reading model files into `Graph`: TensorFlow Lite's and Paddle's by their own readers, ONNX's (with the `onnx`
+package) here: weights, external data, functions expanded, order checked.
 
 A file is not trusted: sizes are compared with the bytes of the file before anything is allocated, external data
 stays inside the model's folder, and every fault is a UsageError that says where.
@@ -18,29 +19,18 @@ from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.files import read_bytes
 from pdl.limits import check_time
-from pdl.onnx.check import DEEPEST, in_order, structure
+from pdl.onnx.check import DEEPEST
 from pdl.onnx.functions import expand
 from pdl.onnx.graph import Graph, Node, Port
+from pdl.onnx.model import PACKED, Model, bytes_of, order, require_shape, settle, unpacked
+from pdl.onnx.paddle import is_paddle, program_in, read_paddle
 from pdl.onnx.table.gradient import close_gradients
-from pdl.onnx.values import ELEMENTS, dtype_named, dtype_of, require_room
+from pdl.onnx.tflite import is_tflite, read_tflite
+from pdl.onnx.values import ELEMENTS, dtype_of, require_room
 
 #: opsets whose ops the table knows
 OLDEST, NEWEST = 1, 28
-#: element types that lie two or four to a byte in a file
-PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
-MOST_AXES = 32
-MOST_SIZE = 2**63 - 1  # NumPy counts the bytes of an array so, also where one of its axes has none
 MOST_BYTES = 2**31  # what protobuf reads
-
-
-@dataclass
-class Model:
-    """A graph, and what its file says about itself."""
-
-    graph: Graph
-    opsets: dict[str, int]
-    producer: str = ""
-    metadata: dict[str, str] | None = None
 
 
 def package() -> Any:
@@ -53,16 +43,24 @@ def package() -> Any:
 
 
 def read(source: str | Path | bytes) -> Model:
-    """The model in a file, or in bytes (then without external data)."""
-    onnx = package()
+    """The model in a file, or in bytes (then without other files): ONNX, TensorFlow Lite, or Paddle's program, by
+    what the file begins with."""
     if isinstance(source, bytes):
-        return from_proto(_parsed(onnx, source, "the given bytes"))
-    path = Path(source)
+        return _read(source, "the given bytes", None)
+    path = program_in(Path(source))
     try:
         data = read_bytes(path, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    return from_proto(_parsed(onnx, data, str(path)), path.parent)
+    return _read(data, str(path), path)
+
+
+def _read(data: bytes, what: str, path: Path | None) -> Model:
+    if is_tflite(data):
+        return read_tflite(data, what)
+    if is_paddle(data):
+        return read_paddle(data, what, path)
+    return from_proto(_parsed(package(), data, what), None if path is None else path.parent)
 
 
 def _parsed(onnx: Any, data: bytes, what: str) -> Any:
@@ -88,9 +86,7 @@ def from_proto(proto: Any, folder: Path | None = None) -> Model:
     expand(graph, library, lambda function: _Reader(folder).function(function, _opsets(function.opset_import)))
     order(graph, set())
     close_gradients(graph)
-    if faults := structure(graph):
-        raise UsageError("the ONNX graph is damaged:\n" + "\n".join(f"  {fault}" for fault in faults[:40]))
-    prune(graph)
+    settle(graph)
     metadata = {_name(entry.key): _name(entry.value) for entry in proto.metadata_props}
     producer = f"{_name(proto.producer_name)} {_name(proto.producer_version)}".strip()
     return Model(graph, opsets, producer, metadata)
@@ -109,35 +105,6 @@ def _name(text: Any) -> str:
 
 def _opsets(entries: Iterable[Any]) -> dict[str, int]:
     return {_domain(entry.domain): int(entry.version) for entry in entries}
-
-
-def order(graph: Graph, around: set[str]) -> None:
-    """Bring the nodes of a graph and of all inside into an order in which they can run."""
-    check_time()
-    known = around | {p.name for p in graph.inputs} | graph.initialisers.keys()
-    graph.nodes = in_order(graph.nodes, known)
-    for node in graph.nodes:
-        known |= set(node.outputs)
-        for inner in node.subgraphs():
-            order(inner, known)
-
-
-def prune(graph: Graph) -> None:
-    """Drop nodes and initialisers that nothing reads: what a graph cannot need it need not support."""
-    wanted = {p.name for p in graph.outputs}
-    kept = []
-    for node in reversed(graph.nodes):
-        check_time()
-        if wanted.intersection(node.outputs):
-            for inner in node.subgraphs():
-                prune(inner)
-            node.outputs = [name if name in wanted else "" for name in node.outputs]
-            kept.append(node)
-            wanted.update(filter(None, node.inputs))
-            for inner in node.subgraphs():
-                wanted |= inner.free_names()
-    graph.nodes = kept[::-1]
-    graph.initialisers = {name: x for name, x in graph.initialisers.items() if name in wanted}
 
 
 class _Reader:
@@ -204,25 +171,22 @@ class _Reader:
         dtype = dtype_of(proto.data_type, what)
         name = ELEMENTS[proto.data_type]
         shape = tuple(int(n) for n in proto.dims)
-        if len(shape) > MOST_AXES or any(n < 0 for n in shape):
-            raise UsageError(f"{what} has the shape {shape[:8]}{'...' if len(shape) > 8 else ''}")
-        if math.prod(max(n, 1) for n in shape) * 16 > MOST_SIZE:
-            raise UsageError(f"{what} has the shape {shape[:8]}, of which no array can be")
+        require_shape(shape, what)
         count = math.prod(shape)
         if proto.data_location == package().TensorProto.EXTERNAL:
-            raw = self._external(proto, what, _bytes(name, dtype, count))
+            raw = self._external(proto, what, bytes_of(name, dtype, count))
         elif proto.HasField("raw_data"):
             raw = proto.raw_data
         else:
             return _typed(proto, name, dtype, count, what).reshape(shape)
-        if len(raw) != _bytes(name, dtype, count):
+        if len(raw) != bytes_of(name, dtype, count):
             raise UsageError(
-                f"{what}: {shape} of {name} needs {_bytes(name, dtype, count)} bytes, there are {len(raw)}"
+                f"{what}: {shape} of {name} needs {bytes_of(name, dtype, count)} bytes, there are {len(raw)}"
             )
         if name == "string":
             raise UsageError(f"{what}: strings stored as raw bytes")
         if name in PACKED:
-            return _unpacked(np.frombuffer(raw, np.uint8), name, count).reshape(shape)
+            return unpacked(np.frombuffer(raw, np.uint8), name, count).reshape(shape)
         return np.frombuffer(raw, dtype.newbyteorder("<") if dtype.kind in "iufc" else dtype).astype(
             dtype, copy=False).reshape(shape)  # fmt: skip
 
@@ -304,22 +268,6 @@ def _number(text: str, what: str) -> int:
     return int(text)
 
 
-def _bytes(name: str, dtype: Any, count: int) -> int:
-    """Bytes that `count` elements take in a file."""
-    return -(-count * PACKED[name] // 8) if name in PACKED else count * dtype.itemsize
-
-
-def _unpacked(raw: Array, name: str, count: int) -> Array:
-    """Elements of 2 or 4 bits, the lowest first."""
-    width = PACKED[name]
-    shifts = np.arange(0, 8, width, dtype=np.uint8)
-    codes = ((raw[:, None] >> shifts) & (2**width - 1)).reshape(-1)[:count]
-    if name.startswith("int"):
-        codes = ((codes.astype(np.int16) ^ (1 << (width - 1))) - (1 << (width - 1))).astype(np.int8)
-        return codes.astype(dtype_named(name))
-    return codes.view(dtype_named(name)) if name.startswith("float") else codes.astype(dtype_named(name))
-
-
 _FIELDS = {
     "float32": "float_data", "complex64": "float_data", "float64": "double_data", "complex128": "double_data",
     "int64": "int64_data", "uint64": "uint64_data", "uint32": "uint64_data", "string": "string_data",
@@ -345,7 +293,7 @@ def _typed(proto: Any, name: str, dtype: Any, count: int, what: str) -> Array:
         pairs = np.array(entries, np.float64).reshape(-1, 2)
         return (pairs[:, 0] + 1j * pairs[:, 1]).astype(dtype)
     if name in PACKED:
-        return _unpacked(np.array(entries, np.int64).astype(np.uint8), name, count)
+        return unpacked(np.array(entries, np.int64).astype(np.uint8), name, count)
     if dtype.kind in "biu" or name in ("float32", "float64"):
         wide: Any = dtype if name.startswith("float") else np.uint64 if name == "uint64" else np.int64
         return np.array(entries, wide).astype(dtype)

@@ -68,13 +68,23 @@ def _conv_transpose(
         totals = [n + m - s for n, m, s in zip(whole, more, size, strict=True)]
         cut = tuple(halves(max(0, t), auto_pad == "SAME_UPPER") for t in totals)
         more = tuple(max(m, -t) if t < 0 else m for m, t in zip(more, totals, strict=True))
+    return channels_first(
+        transposed_conv(channels_last(x), kernel_last(ctx, w), bias(ctx, b), stride, cut, dilation, group, size, more)
+    )
+
+
+def transposed_conv(
+    x: Any, w: Any, b: Any, stride: Any, cut: Any, dilation: Any, group: int, size: tuple[int, ...], more: Any
+) -> Any:
+    """The transposed convolution of x [N, *spatial, C] with w [*kernel, O / groups, C], `cut` taken off its ends and
+    `more` cells behind the last that a product reaches: [N, *size, O]."""
     # cells that no product reaches lie behind the end: where a stride leaves none, they hold the bias alone
     reached = tuple(min(m, s - 1) for m, s in zip(more, stride, strict=True))
     short = tuple(n - (m - r) for n, m, r in zip(size, more, reached, strict=True))
-    y = apply(ConvDx(stride, cut, dilation, group, short), channels_last(x), kernel_last(ctx, w))
+    y = apply(ConvDx(stride, cut, dilation, group, short), x, w)
     if short != size:
         y = ops.pad(y, [(0, 0), *((0, n - k) for n, k in zip(size, short, strict=True)), (0, 0)])
-    return channels_first(y if b is None else y + bias(ctx, b))
+    return y if b is None else y + b
 
 
 def _transposed_size(auto_pad: str, x: Any, stride: Any, whole: Any, more: Any) -> tuple[int, ...]:

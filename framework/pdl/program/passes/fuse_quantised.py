@@ -234,7 +234,8 @@ def pool_bytes(node: Node, walk: Rewriter) -> Value | None:
 
 
 def move_bytes(node: Node, walk: Rewriter) -> Value | None:
-    """What moves dequantised numbers moves bytes; weights with a scale for each output can only be permuted."""
+    """What moves dequantised numbers moves bytes; weights with a scale for each output can be permuted, and
+    reshaped where the outputs stay last."""
     before = walk.made_by(node.inputs[0], DequantizeLinear) if isinstance(node.op, MOVES) else None
     if before is None or not isinstance(before.op, DequantizeLinear):
         return None
@@ -242,10 +243,14 @@ def move_bytes(node: Node, walk: Rewriter) -> Value | None:
     if scale is None or before.inputs[0] is None:
         return None
     if scale.spec.shape:
-        rank = len(before.inputs[0].spec.shape)
-        if not isinstance(node.op, PermuteDims):
+        old, new = before.inputs[0].spec.shape, node.outputs[0].spec.shape
+        rank = len(old)
+        if isinstance(node.op, PermuteDims):
+            axis = [a % rank for a in node.op.axes].index(axis % rank)
+        elif isinstance(node.op, Reshape) and axis % rank == rank - 1 and new and new[-1] == old[-1]:
+            axis = len(new) - 1
+        else:
             return None
-        axis = [a % rank for a in node.op.axes].index(axis % rank)
     return walk.emit(DequantizeLinear(axis), _moved(node.op, before.inputs[0], walk), *before.inputs[1:])
 
 
