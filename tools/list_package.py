@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(sys.argv[1])
-# .npz and .txt: data and its licence; .toml and .md: the template of a suite
-KEPT = {".py", ".c", ".yaml", ".html", ".css", ".json", ".typed", ".npz", ".txt", ".toml", ".md"}
+# .npz and .txt: data and its licence; .toml and .md: the template of a suite; .ld, .js and .mjs: of compiled models
+KEPT = {".py", ".c", ".ld", ".yaml", ".html", ".css", ".js", ".mjs", ".json", ".typed", ".npz", ".txt", ".toml", ".md"}
 
 for path in sorted((ROOT / "pdl").rglob("*")):
     if path.suffix in KEPT or path.name == "py.typed":

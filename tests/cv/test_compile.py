@@ -1,4 +1,4 @@
-"""`pdl compile`: packaged models as C, with their steps."""
+"""`pdl compile`: packaged models as C, with their steps; in a browser, and on a microcontroller."""
 
 from __future__ import annotations
 
@@ -6,19 +6,40 @@ import ctypes
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any, ClassVar
 
+import cv2
 import numpy as np
 import pytest
 
 import pdl.runtime
 from pdl.cli import main
-from pdl.errors import UsageError
+from pdl.data.optdigits import optdigits
+from pdl.errors import PackageError, UsageError
 from pdl.export.c import to_c
-from pdl.runtime.bundle import read
+from pdl.export.c.arduino import COMPILER, arduino_folder
+from pdl.export.c.steps import Steps
+from pdl.export.c.web import web_folder
+from pdl.export.quantise import calibrate
+from pdl.program import Program
+from pdl.runtime.bundle import Bundle, read
+from pdl.runtime.session import Session
 
 WEIGHTS = Path(__file__).parents[2] / "suites"
 CC = shutil.which("cc") or shutil.which("gcc")
+NODE, BROWSER = shutil.which("node"), shutil.which("chromium")
+needs_wasm = pytest.mark.skipif(find_spec("ziglang") is None or NODE is None, reason="no ziglang, or no Node.js, here")
+needs_board = pytest.mark.skipif(
+    shutil.which(COMPILER) is None or shutil.which("qemu-system-arm") is None,
+    reason="no compiler for Cortex-M, or no QEMU, here",
+)
 #: packaged models that have no C form, and why
 REFUSED = {
     "nuclei": "ArgTopK",
@@ -77,7 +98,8 @@ def test_a_picture_to_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_what_cannot_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for more, says in (
-        (["--to", "fortran"], "--to fortran: choose c"),
+        (["--to", "fortran"], "--to fortran: choose c, wasm or arduino"),
+        (["--to", "arduino", "--apart"], "--apart: Arduino's tools assemble no weights"),
         (["--shape", "image"], "--shape image: write the name of an input and its sizes"),
         (["--shape", "image=1,0"], "--shape image=1,0: write"),
         (["--shape", "photo=1,8,8,1"], "--shape photo: the model has the inputs image"),
@@ -85,3 +107,200 @@ def test_what_cannot_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert main(["compile", "cv/digits_lenet", "--save", str(tmp_path / "c"), *more]) == UsageError.exit_code
         assert says in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
+
+
+# -- WebAssembly -------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `pdl compile cv/digits_lenet --to wasm`, with a digit of each class as a picture."""
+    folder = tmp_path_factory.mktemp("wasm") / "site"
+    assert main(["compile", "cv/digits_lenet", "--to", "wasm", "--save", str(folder), "--json"]) == 0
+    for number, digit in enumerate(digits()):
+        cv2.imwrite(str(folder / f"{number}.png"), np.repeat(np.repeat(digit, 7, 0), 5, 1))
+    return folder
+
+
+def digits() -> np.ndarray[Any, Any]:
+    """A digit of each class: bytes [10, 8, 8, 1]."""
+    images, labels = optdigits()
+    return np.stack([images[np.flatnonzero(labels == n)[3]] for n in range(10)]).reshape(10, 8, 8, 1)
+
+
+def in_node(folder: Path, script: str) -> Any:
+    """What a script prints as JSON."""
+    (folder / "asked.mjs").write_text(script)
+    done = subprocess.run([str(NODE), "asked.mjs"], cwd=folder, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@needs_wasm
+def test_a_picture_in_node(site: Path) -> None:
+    """The module's input and classes of coloured pictures are the runtime's; wrong arrays are refused."""
+    rng = np.random.default_rng(0)
+    pictures = [rng.integers(0, 256, (*size, 4), dtype=np.uint8) for size in ((8, 8), (16, 24), (33, 20), (6, 7))]
+    given = [{"data": p.ravel().tolist(), "width": p.shape[1], "height": p.shape[0]} for p in pictures]
+    found = in_node(
+        site,
+        f"""
+        import {{ load }} from "./model.js";
+        const model = await load(), given = {json.dumps(given)}, trouble = [];
+        for (const wrong of [new Float32Array(3), {{}}])
+          try {{ model.run(wrong); }} catch (error) {{ trouble.push(error.message); }}
+        const found = given.map((p) => [[...model.prepare(p)], model.classify(p, 10)]);
+        console.log(JSON.stringify({{ trouble, found }}));
+        """,
+    )
+    assert found["trouble"] == [
+        "input image has 3 elements; it needs 64, [1,8,8,1]", "input image is missing; it needs 64, [1,8,8,1]",
+    ]  # fmt: skip
+    session = pdl.runtime.load("cv/digits_lenet")
+    assert session.pipeline is not None
+    for picture, (image, classes) in zip(pictures, found["found"], strict=True):
+        made = np.array(image, np.float32).reshape(8, 8, 1)
+        wanted = session.pipeline.prepare(np.ascontiguousarray(picture[..., :3]))["image"]
+        assert np.abs(made - wanted).max() <= 1.001 / 255 / 0.3761
+        logits = session.run({"image": made[None]})["logits"][0].astype(np.float64)
+        chances = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        assert [c["index"] for c in classes] == np.argsort(-chances, kind="stable").tolist()
+        assert [c["score"] for c in classes] == pytest.approx(np.sort(chances)[::-1], rel=1e-4)
+        assert classes[0]["label"] == str(classes[0]["index"])
+
+
+class Watched(SimpleHTTPRequestHandler):
+    """Serves a folder and a page that watches index.html; puts what that page says into a queue."""
+
+    page: ClassVar[str] = ""
+    said: ClassVar[Queue[Any]] = Queue()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+    def do_GET(self) -> None:
+        """A file, or the page."""
+        if self.path != "/watch.html":
+            return super().do_GET()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(self.page.encode())
+        return None
+
+    def do_POST(self) -> None:
+        """What the page found."""
+        self.said.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+
+#: shows each picture in index.html, then draws a stroke there
+WATCH = """<!doctype html><iframe id="page" width="900" height="700"></iframe><script type="module">
+const page = document.getElementById("page"), answers = [];
+async function shown() {
+  for (let i = 0; i < 400; i++) {
+    const found = page.contentDocument?.querySelector("#classes li");
+    if (found) return found.innerText;
+    await new Promise((done) => setTimeout(done, 25));
+  }
+  return page.contentDocument?.getElementById("said")?.innerText ?? "no page";
+}
+for (const n of [0, 4, 7]) {
+  page.src = `index.html?picture=${n}.png`;
+  await new Promise((done) => { page.onload = done; });
+  answers.push(await shown());
+}
+const inside = page.contentDocument, canvas = inside.getElementById("picture"), box = canvas.getBoundingClientRect();
+inside.getElementById("clear").click();
+const cleared = inside.querySelectorAll("#classes li").length;
+const stroke = (kind, x, y) => canvas.dispatchEvent(new page.contentWindow.PointerEvent(kind,
+  { clientX: box.left + x * box.width, clientY: box.top + y * box.height, bubbles: true }));
+stroke("pointerdown", 0.4, 0.25);
+for (const [x, y] of [[0.55, 0.1], [0.55, 0.9]]) stroke("pointermove", x, y);
+stroke("pointerup", 0.55, 0.9);
+await fetch("/said", { method: "POST", body: JSON.stringify({ answers, cleared, drawn: await shown() }) });
+</script>"""
+
+
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    """Where `site` is served."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Watched, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@needs_wasm
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_the_page(site: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of digits, and one that is drawn, in a browser."""
+    monkeypatch.setattr(Watched, "page", WATCH)
+    command = f"{BROWSER} --headless --no-sandbox --disable-gpu --remote-debugging-port=0".split()
+    command += [f"--user-data-dir={tmp_path}", f"{address}/watch.html"]
+    browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        said = Watched.said.get(timeout=120)
+    except Empty:
+        pytest.fail("the browser says nothing within two minutes")
+    finally:
+        browser.terminate()
+        browser.wait()
+    assert [answer.split()[0] for answer in said["answers"]] == ["0", "4", "7"]
+    assert said["cleared"] == 0
+    assert said["drawn"].split()[0] == "1"
+
+
+def test_without_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pdl.export.c.web.find_spec", lambda _: None)
+    assert main(["compile", "cv/digits_lenet", "--to", "wasm", "--save", str(tmp_path / "w")]) == PackageError.exit_code
+    assert not (tmp_path / "w").exists()
+
+
+# -- bytes, everywhere -------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def quantised() -> tuple[Bundle, Program]:
+    """LeNet of digits on bytes."""
+    bundle = read(WEIGHTS / "cv" / "pdl_cv" / "weights" / "digits_lenet.pdl")
+    session = pdl.runtime.load("cv/digits_lenet")
+    assert session.pipeline is not None
+    images = np.stack([session.pipeline.prepare(digit)["image"] for digit in digits()])
+    return bundle, calibrate(bundle.build(), [[images]]).program
+
+
+def compiled(quantised: tuple[Bundle, Program], **more: Any) -> tuple[Any, ...]:
+    """What the folders are made of: report, steps, sample, answer."""
+    bundle, program = quantised
+    steps = Steps("lenet8", bundle.pipeline, bundle.labels)
+    ports = {"inputs": bundle.program["inputs"], "outputs": bundle.program["outputs"]}
+    made = to_c(program, "lenet8", extra=steps, **ports, **more)
+    sample = {"image": np.random.default_rng(1).standard_normal((1, 8, 8, 1)).astype(np.float32)}
+    (logits,) = Session.of(program, tune=False).run(sample).values()
+    return made, steps, sample, {"logits": logits}
+
+
+@needs_wasm
+def test_bytes_in_node(tmp_path: Path, quantised: tuple[Bundle, Program]) -> None:
+    """The same integers as the runtime's, so the same floats."""
+    made, steps, sample, answer = compiled(quantised, apart=True)
+    web_folder(tmp_path, made, steps, sample, answer, exact=True, title="LeNet", version="1")
+    subprocess.run([str(NODE), "test.mjs"], cwd=tmp_path, check=True)
+
+
+@needs_board
+def test_bytes_on_a_microcontroller(tmp_path: Path, quantised: tuple[Bundle, Program]) -> None:
+    """The same floats on an emulated Cortex-M4; flash and RAM; the sketch compiles."""
+    made, steps, sample, answer = compiled(quantised)
+    _, found = arduino_folder(tmp_path, made, steps, sample, answer, exact=True, title="LeNet", version="1")
+    assert found is not None
+    assert found.difference == 0
+    assert found.flash <= 100_000
+    assert made.ram + found.stack <= 20_000
+    sketch = tmp_path / "examples" / "lenet8_example" / "lenet8_example.ino"
+    arduino = (
+        "struct Port { void begin(long); operator bool(); template <class T> void print(T); template <class T>"
+        " void print(T, int); template <class T> void println(T); } extern Serial;\n"
+        "unsigned long millis(); unsigned long micros(); void delay(unsigned long);\n"
+    )
+    subprocess.run(
+        ["arm-none-eabi-g++", "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path / 'src'}",
+         f"-I{sketch.parent}", "-"], input=arduino + sketch.read_text(), text=True, check=True,
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from pdl.errors import UsageError
 
 EXAMPLE = (
     "Example:  pdl compile cv/digits_lenet --save digits"
+    "        pdl compile cv/digits_lenet --to wasm --save site"
     "        pdl compile runs/yolo --shape image=1,416,416,3 --save yolo"
 )
 
@@ -22,7 +23,9 @@ def command(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A bundle, a run folder, or a pretrained model by name.")
     ],
-    to: Annotated[str, typer.Option("--to", help="c: sources in C99.")] = "c",
+    to: Annotated[
+        str, typer.Option("--to", help="c: sources in C99. wasm: for browsers, with a page. arduino: a library.")
+    ] = "c",
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="FOLDER", help="Where to write; by default a folder of the model's name."),
@@ -44,7 +47,8 @@ def command(
 
     Sizes are fixed, memory is planned and static, weights are constants. Pixels are resized and normalised, and the
     best class is named, where the model's steps are these; the header says what else is left to the caller. What it
-    computes is compared with the runtime where this machine has a C compiler.
+    computes is compared with the runtime where this machine has a C compiler, Node.js for wasm, a compiler for Cortex-M
+    and QEMU for arduino.
     """
     from pdl.workflow.compiling import compile_model
 

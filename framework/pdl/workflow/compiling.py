@@ -1,4 +1,4 @@
-"""What one does with a bundle: `compile_model` writes its program as C."""
+"""What one does with a bundle: `compile_model` writes its program as C, or as what is made of that."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import CheckError, UsageError
+from pdl.export.c.arduino import Board, arduino_folder
 from pdl.export.c.model import Report, identifier, to_c
 from pdl.export.c.project import FLAGS, write_project
 from pdl.export.c.steps import Steps
+from pdl.export.c.web import web_folder
 from pdl.program import Program
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.session import Session, of_bundle
 from pdl.version import __version__
 from pdl.workflow.locating import located
 
-TARGETS = ("c",)
+TARGETS = ("c", "wasm", "arduino")
 BUNDLE = "model.pdl"
 #: seconds that the compiler of this machine, or the test, may take
 PATIENCE = 300
+
+
+#: target -> what its test needs
+TESTERS = {"c": "C compiler", "wasm": "Node.js", "arduino": "arm-none-eabi-gcc and qemu-system-arm"}
 
 
 @dataclass(frozen=True)
@@ -34,33 +40,52 @@ class Compiled:
     """What `compile_model` made.
 
     facts       (name, value), for people and programs
-    difference  of the compiled test from the runtime, where this machine has a C compiler; else None
-    code        bytes of instructions that this machine's compiler makes of it with -Os; None likewise
+    difference  of the compiled test from the runtime, where this machine has what runs it (`TESTERS`); else None
+    code        bytes of instructions that this machine's compiler makes of it with -Os, for the target "c"; else None
+    board       what the test on an emulated Cortex-M4 found, for the target "arduino"; else None
+    module      bytes of model.wasm, for the target "wasm"; else None
     """
 
+    to: str
     folder: Path
     files: list[Path]
     report: Report
     difference: float | None
-    code: int | None
+    code: int | None = None
+    board: Board | None = None
+    module: int | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
     def facts(self) -> list[tuple[str, Any]]:
         """What `pdl compile` shows."""
-        made = self.report
+        made, board = self.report, self.board
         takes, gives = (
             ", ".join(f"{p.name} {p.dtype} [{', '.join(map(str, p.shape))}]" for p in ports)
             for ports in (made.inputs, made.outputs)
         )
-        code = "" if self.code is None else f" + {self.code:,} code"
+        flash, ram = made.flash + (self.code or 0), made.ram
+        parts = f"{made.flash:,} weights and tables" + ("" if self.code is None else f" + {self.code:,} code")
+        more = f"{made.arena:,} arena + {made.ram - made.arena:,} inputs and outputs"
+        if board is not None:
+            flash, ram = board.flash, made.ram + board.stack
+            parts = f"{made.flash:,} weights and tables + {flash - made.flash:,} code of Cortex-M4"
+            more += f" + {board.stack:,} stack"
+        sizes = [("flash", f"{flash:,} bytes: {parts}"), ("RAM", f"{ram:,} bytes: {more}")]
+        if board is not None:
+            sizes.append(("a run", f"{board.instructions:,} instructions of Cortex-M4"))
+        if self.module is not None:
+            sizes = [("module", f"{self.module:,} bytes: {made.flash:,} weights and tables"), sizes[1]]
         ops = ", ".join(f"{count} {name}" for name, count in sorted(made.ops.items(), key=lambda each: -each[1]))
-        said = "no C compiler here" if self.difference is None else f"{self.difference:.1e} of the runtime's outputs"
+        said = (
+            f"no {TESTERS[self.to]} here"
+            if self.difference is None
+            else f"{self.difference:.1e} of the runtime's outputs"
+        )
         return [
             ("folder", str(self.folder)),
             ("function", f"{made.name}_run: {takes} -> {gives}"),
-            ("flash", f"{made.flash + (self.code or 0):,} bytes: {made.flash:,} weights and tables{code}"),
-            ("RAM", f"{made.ram:,} bytes: {made.arena:,} arena + {made.ram - made.arena:,} inputs and outputs"),
+            *sizes,
             ("ops", ops),
             ("difference", said),
         ]
@@ -69,8 +94,10 @@ class Compiled:
         """For programs."""
         made = self.report
         return {
-            "folder": str(self.folder), "files": [path.name for path in self.files], "name": made.name,
-            "flash": made.flash, "code": self.code, "arena": made.arena, "ram": made.ram, "ops": dict(made.ops),
+            "to": self.to, "folder": str(self.folder), "name": made.name,
+            "files": [path.relative_to(self.folder).as_posix() for path in self.files],
+            "flash": made.flash, "code": self.code, "arena": made.arena, "ram": made.ram, "module": self.module,
+            "board": None if self.board is None else self.board._asdict(), "ops": dict(made.ops),
             "inputs": [vars(p) for p in made.inputs], "outputs": [vars(p) for p in made.outputs],
             "difference": self.difference, "notes": self.notes,
         }  # fmt: skip
@@ -88,32 +115,49 @@ def compile_model(
 ) -> Compiled:
     """Write the program of a bundle (or of a run's model.pdl, or of a model of the hub) as C99 into a folder.
 
+    to       "c": sources; "wasm": WebAssembly with a module of JavaScript and a page, by ziglang; "arduino": a library
+             for microcontrollers
     shapes   of inputs by name, whole, as (1, 32, 32, 3); by default one sample of the size that it was traced at
     name     of the files and functions; by default the bundle's
     apart    weights in a file beside the source, which the assembler includes: for those of many megabytes
     fast     3x3 convolutions by Winograd's filters, whose weights take four times the bytes
 
-    The test main.c is compiled and run where this machine has a C compiler. CheckError where it differs from the
-    runtime by more than 1e-5 of the outputs, or, on bytes, at all.
+    The folder's test is run where this machine has what it needs: a C compiler, Node.js, or a compiler for Cortex-M and
+    QEMU. CheckError where it differs from the runtime by more than 1e-5 of the outputs, or, on bytes, at all;
+    PackageError where ziglang is not installed.
     """
     if to not in TARGETS:
-        raise UsageError(f"--to {to}: choose {' or '.join(TARGETS)}")
+        raise UsageError(f"--to {to}: choose {', '.join(TARGETS[:-1])} or {TARGETS[-1]}")
+    if to == "arduino" and apart:
+        raise UsageError("--apart: Arduino's tools assemble no weights; leave it out")
     bundle = read(_bundle_of(model))
     program, takes, gives = _program(bundle)
     label = identifier(name or Path(bundle.source).stem or bundle.meta["name"])
     steps = Steps(label, bundle.pipeline, bundle.labels)
     about = _about(bundle, label)
     made = to_c(
-        program, label, shapes=shapes, inputs=takes, outputs=gives, about=about, extra=steps, apart=apart, fast=fast
-    )
+        program, label, shapes=shapes, inputs=takes, outputs=gives, about=about, extra=steps,
+        apart=apart or to == "wasm", fast=fast,
+    )  # fmt: skip
     session = of_bundle(bundle, threads=1)
     sample = _sample(session, made)
     expected = session.run(sample)
     exact = any(op.startswith("Q") for op in made.ops) and all(p.dtype == "uint8" for p in made.outputs)
-    folder = Path(out)
+    folder, title = Path(out), bundle.meta["name"]
+    if to == "wasm":
+        files = web_folder(folder, made, steps, sample, expected, exact=exact, title=title, version=__version__)
+        size = (folder / "model.wasm").stat().st_size
+        notes = [] if folder / "index.html" in files else ["no index.html: the model does not name pictures"]
+        return Compiled(to, folder, files, made, _checked_in_node(folder), module=size, notes=notes)
+    if to == "arduino":
+        files, board = arduino_folder(
+            folder, made, steps, sample, expected, exact=exact, title=title, version=__version__
+        )
+        found = None if board is None else board.difference
+        return Compiled(to, folder, files, made, found, board=board, notes=steps.notes)
     files = write_project(folder, made, sample, expected, exact=exact, version=__version__)
     difference, code = _checked(folder, made)
-    return Compiled(folder, files, made, difference, code, steps.notes)
+    return Compiled(to, folder, files, made, difference, code, notes=steps.notes)
 
 
 def _bundle_of(model: str | Path) -> Path:
@@ -179,6 +223,12 @@ def _checked(folder: Path, made: Report) -> tuple[float | None, int | None]:
         _run([compiler, *FLAGS.replace("-O3", "-Os").split(), "-c", "-o", str(object_file), f"{name}.c"], folder)
         code = _code_bytes(object_file)
     return float(said.split()[-1]), code
+
+
+def _checked_in_node(folder: Path) -> float | None:
+    """The difference that test.mjs finds; None where there is no Node.js. CheckError where it differs."""
+    node = shutil.which("node")
+    return None if node is None else float(_run([node, "test.mjs"], folder).split()[-1])
 
 
 def _run(command: Sequence[str], folder: Path) -> str:

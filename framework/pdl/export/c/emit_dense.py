@@ -130,9 +130,9 @@ def _product(c: Source, node: Node, op: Any, xs: Sequence[int], ys: Sequence[int
             part = slice(group * own, (group + 1) * own)
             weights = c.array(panels(w[..., part].reshape(-1, inputs, own)))
             start = c.array(padded(None if b is None else b[part], own))
-            c.call(
-                "conv", shifted(into, group * own), shifted(of, group * inputs), weights, start,
-                shifted(more, group * own), g,
+            c.call_copy(
+                "conv", g, shifted(into, group * own), shifted(of, group * inputs), weights, start,
+                shifted(more, group * own),
             )  # fmt: skip
     if name and name != "clip" and name not in _BOUNDS:
         activate(c, y, name, node.op.parameters)  # type: ignore[attr-defined]

@@ -37,12 +37,16 @@ _TAKEN = frozenset(
     }
 )  # fmt: skip
 _HEAD = """\
+#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "{name}.h"
 
+#if INT_MAX < 0x7fffffff
+#error "ints have 16 bits here; {name} needs 32"
+#endif
 /* Numbers are rounded where the runtime rounds them. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF

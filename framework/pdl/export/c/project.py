@@ -17,7 +17,7 @@ _MAIN = """\
 #include <stdio.h>
 
 #include "{name}.h"
-
+{board}
 {samples}
 
 /* The largest difference, over the larger of 1 and the largest number expected. */
@@ -31,9 +31,9 @@ _MAIN = """\
 int main(void) {{
 {buffers}
   double worst = 0, most = 1;
-  {name}_run({arguments});
+  {call}
 {compares}
-  printf("{name}: largest difference %.3g\\n", worst / most);
+  printf("{name}: largest difference %.3g{more}\\n", worst / most{taken});
   return !(worst / most <= {tolerance:g});
 }}
 """
@@ -78,11 +78,11 @@ def write_project(
     the files. `exact`: main.c allows no difference."""
     name, files = made.name, dict[str, str | bytes]()
     files[f"{name}.c"], files[f"{name}.h"] = made.source, made.header
-    files["main.c"] = _main(made, sample, expected, 0.0 if exact else 1e-5)
+    files["main.c"] = main_text(made, sample, expected, 0.0 if exact else 1e-5)
     extra, more = "", ""
     if made.weights:
         files[f"{name}.bin"] = made.weights
-        files[f"{name}_weights.S"] = _assembly(name)
+        files[f"{name}_weights.S"] = assembly(name, len(made.weights))
         extra, more = f"  {name}.bin, {name}_weights.S   weights, which the assembler includes\n", f"{name}_weights.S "
     parameters = ", ".join(p.word for p in (*made.inputs, *made.outputs))
     said = {"name": name, "flags": FLAGS, "more": more, "version": version, "arena": made.arena}
@@ -95,20 +95,31 @@ def write_project(
     return [folder / file for file in files]
 
 
-def _main(made: Report, sample: Mapping[str, Array], expected: Mapping[str, Array], tolerance: float) -> str:
-    samples, buffers, compares = [], [], []
-    for port in made.inputs:
-        samples.append(_constant(f"in_{port.word}", sample[port.name].astype(port.dtype)))
+def main_text(
+    made: Report, sample: Mapping[str, Array], expected: Mapping[str, Array], tolerance: float, *, board: bool = False
+) -> str:
+    """The test main.c; for a `board`, what a run takes is printed, too."""
+    samples, buffers, compares = sample_text(made, sample), [], []
     for port in made.outputs:
         array = expected[port.name].astype(port.dtype)
         samples.append(_constant(f"wanted_{port.word}", array))
         buffers.append(f"  static {type_of(array.dtype)} out_{port.word}[{max(1, port.size)}];")
         compares.append(f"  COMPARE(out_{port.word}, wanted_{port.word}, {port.size})")
     arguments = ", ".join([f"in_{p.word}" for p in made.inputs] + [f"out_{p.word}" for p in made.outputs])
+    call = f"{made.name}_run({arguments});"
+    if board:
+        call = f"board_begin();\n  {call}\n  const Taken taken = board_end();"
     return _MAIN.format(
         name=made.name, samples="\n".join(samples), buffers="\n".join(buffers), compares="\n".join(compares),
-        arguments=arguments, tolerance=tolerance,
+        call=call, tolerance=tolerance, board='#include "board.h"\n' if board else "",
+        more=", stack %lu bytes, %lu ticks" if board else "",
+        taken=", taken.stack, (unsigned long)taken.ticks" if board else "",
     )  # fmt: skip
+
+
+def sample_text(made: Report, sample: Mapping[str, Array]) -> list[str]:
+    """Constant arrays in_NAME of the inputs of a sample."""
+    return [_constant(f"in_{port.word}", sample[port.name].astype(port.dtype)) for port in made.inputs]
 
 
 def _constant(name: str, array: Array) -> str:
@@ -116,12 +127,15 @@ def _constant(name: str, array: Array) -> str:
     return f"static const {type_of(array.dtype)} {name}[{max(1, array.size)}] = {{\n{body}\n}};"
 
 
-def _assembly(name: str) -> str:
-    """Weights in the read-only data of a program, by GNU's or LLVM's assembler."""
+def assembly(name: str, size: int) -> str:
+    """Weights of `size` bytes in the read-only data of a program, by GNU's or LLVM's assembler."""
     return f"""\
 #if defined(__APPLE__)
 #define SYMBOL _{name}_weights
   .const_data
+#elif defined(__wasm__)
+#define SYMBOL {name}_weights
+  .section .rodata.weights,"",@
 #else
 #define SYMBOL {name}_weights
   .section .rodata
@@ -130,7 +144,9 @@ def _assembly(name: str) -> str:
   .balign 64
 SYMBOL:
   .incbin "{name}.bin"
-#if defined(__linux__) && defined(__ELF__)
+#if defined(__wasm__)
+  .size SYMBOL, {size}
+#elif defined(__linux__) && defined(__ELF__)
   .section .note.GNU-stack,"",%progbits
 #endif
 """

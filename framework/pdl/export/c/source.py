@@ -120,6 +120,7 @@ class Source:
         self.most_inputs = 0
         self.constant_bytes = 0
         self._written: dict[Any, str] = {}
+        self._copies: set[str] = set()
         self._depth = 0
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -184,6 +185,18 @@ class Source:
         """A call of a kernel of the templates."""
         self.use(kernel)
         self.line(f"{kernel}({', '.join(map(str, arguments))});")
+
+    def call_copy(self, kernel: str, window: str, *arguments: Any) -> None:
+        """A call of a kernel whose last parameter is the address of a constant: of the copy of it for that constant."""
+        self.use(kernel)
+        name = f"{kernel}_{window.lstrip('&')}"
+        if name not in self._copies:
+            self._copies.add(name)
+            found = re.search(rf"COPIED void {kernel}\((.*), const \w+ \*\w+\) {{", sections()[kernel].text)
+            assert found is not None
+            words = ", ".join(re.findall(r"(\w+)(?:,|$)", found[1]))
+            self.constants.append(f"COPY void {name}({found[1]}) {{ {kernel}({words}, {window}); }}")
+        self.line(f"{name}({', '.join(map(str, arguments))});")
 
     def use(self, kernel: str) -> None:
         """Include a section of the templates, and those that it needs."""

@@ -23,13 +23,17 @@ class Steps:
     """The functions around NAME_run, for `to_c(extra=)`.
 
     pipeline, labels   pipeline.json of a bundle, and its labels
-    pixels             whether NAME_prepare is written, best: whether NAME_best is
+    picture            (parameter, channels, height, width) that NAME_prepare makes; None: it is not written
+    score              what NAME_best makes of the numbers: "softmax", "sigmoid" or ""; None: it is not written
+    ranked             the parameter that NAME_best reads
     notes              lines on what the caller has to do
     """
 
     def __init__(self, name: str, pipeline: Mapping[str, Any], labels: Sequence[str]) -> None:
         self.name, self.pipeline, self.labels = name, pipeline, list(labels)
-        self.pixels = self.best = False
+        self.picture: tuple[str, int, int, int] | None = None
+        self.score: str | None = None
+        self.ranked = ""
         self.notes: list[str] = []
 
     def __call__(self, source: Source, ins: Sequence[Port], outs: Sequence[Port]) -> tuple[list[str], list[str]]:
@@ -49,13 +53,13 @@ class Steps:
     ) -> None:
         if not steps:
             return
-        done = _pixels(steps, port) if not self.pixels else None
+        done = _pixels(steps, port) if self.picture is None else None
         if done is None:
             shown = ", ".join(_said(step) for step in steps)
             self.notes.append(f"{port.word} [{', '.join(map(str, port.shape))}] is made by these steps: {shown}")
             return
-        self.pixels = True
         channels, (h, w), method, table, first = done
+        self.picture = port.word, channels, h, w
         source.use("resample")
         values = source.array(table)
         signature = f"void {self.name}_prepare(float *{port.word}, const unsigned char *pixels, int height, int width)"
@@ -81,11 +85,11 @@ class Steps:
         classes = port.shape[-1] if port.shape else 0
         score = names[0] if len(names) == 2 and names[0] in _SCORES else ""
         fits = port.size == classes and port.dtype == "float32" and len(self.labels) == classes
-        if names[-1:] != ["top"] or not fits or self.best or (len(names) > 1 and not score):
+        if names[-1:] != ["top"] or not fits or self.score is not None or (len(names) > 1 and not score):
             if steps:
                 self.notes.append(f"{port.word} is read by these steps: {', '.join(_said(step) for step in steps)}")
             return
-        self.best = True
+        self.score, self.ranked = score, port.word
         signature = f"int {self.name}_best(const float *{port.word}, float *score)"
         meaning = {"softmax": "its probability (softmax)", "sigmoid": "its probability (sigmoid)"}.get(score, "it")
         header += [

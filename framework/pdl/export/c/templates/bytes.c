@@ -107,14 +107,17 @@ typedef v128_t Octet;
 typedef int32_t Ints;
 #if defined(__ARM_FEATURE_DSP)
 #include <arm_acle.h>
-/* As CMSIS-NN has it: two products of 16 bits and their sum in one instruction. */
-#define pair_weights(p) ((int32_t)((uint32_t)(uint16_t)(p)[0] | (uint32_t)(uint16_t)(p)[1] << 16))
-#define every_pair(s) (s)
+/* As CMSIS-NN has it: two products of 16 bits and their sums in one instruction. Weights of two outputs, of two inputs each,
+   as pairs of 16 bits. */
 #define dot(sum, a, b) __smlad(a, b, sum)
+#define WEIGHTS_OF_TWO(p, u, v) \
+  int32_t four; \
+  memcpy(&four, p, 4); \
+  const uint32_t even = (uint32_t)__sxtb16(four), odd = (uint32_t)__sxtb16((int32_t)((uint32_t)four >> 8)); \
+  const int32_t u = (int32_t)((even & 0xffff) | odd << 16), v = (int32_t)(even >> 16 | (odd & 0xffff0000));
 #else
-#define pair_weights(p) (p)
-#define every_pair(s) (s)
 #define dot(sum, a, b) ((sum) + ((a) & 0xffff) * (b)[0] + ((a) >> 16) * (b)[1])
+#define WEIGHTS_OF_TWO(p, u, v) const int8_t *u = p, *v = p + 2;
 #endif
 #endif
 #define QWIDE (PANEL / INTS)
@@ -152,11 +155,35 @@ static void qrun(Ints sum[QROWS][QWIDE], const uint8_t *const *x, const int8_t *
   }
   for (; i < n; i += 2) PAIRS(every_pair(two(x[r][i], i + 1 < n ? x[r][i + 1] : 0)))
 #else
-  for (; i < n; i += 2, w += 2 * PANEL) {
-    int32_t pair[QROWS];
-    for (int r = 0; r < QROWS; r++) pair[r] = two(x[r][i], i + 1 < n ? x[r][i + 1] : 0);
-    for (int v = 0; v < QWIDE; v++)
-      for (int r = 0; r < QROWS; r++) sum[r][v] = dot(sum[r][v], pair[r], pair_weights(w + 2 * v));
+#define ONE(p, more) \
+  const int32_t first = two(p[i], more ? p[i + 1] : 0); \
+  WEIGHTS_OF_TWO(from, left, right) \
+  a = dot(a, first, left); \
+  b = dot(b, first, right);
+#define BOTH(more) \
+  ONE(p, more) \
+  const int32_t second = two(q[i], more ? q[i + 1] : 0); \
+  c = dot(c, second, left); \
+  d = dot(d, second, right);
+  const uint8_t *p = x[0], *q = x[1];
+  for (int v = 0; v < PANEL; v += 2, w += 4) { /* two outputs at a time: as many sums as registers hold */
+    int32_t a = sum[0][v], b = sum[0][v + 1], c = sum[1][v], d = sum[1][v + 1];
+    const int8_t *from = w;
+    if (p == q) { /* the last pixel of an odd number, or padding */
+      c -= a;
+      d -= b;
+      for (i = 0; i + 1 < n; i += 2, from += 2 * PANEL) { ONE(p, 1) }
+      if (i < n) { ONE(p, 0) }
+      c += a;
+      d += b;
+    } else {
+      for (i = 0; i + 1 < n; i += 2, from += 2 * PANEL) { BOTH(1) }
+      if (i < n) { BOTH(0) }
+    }
+    sum[0][v] = a;
+    sum[0][v + 1] = b;
+    sum[1][v] = c;
+    sum[1][v + 1] = d;
   }
 #endif
 }

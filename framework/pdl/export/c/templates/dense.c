@@ -46,7 +46,7 @@ typedef float32x4_t Floats;
 #elif defined(__wasm_simd128__)
 #include <wasm_simd128.h>
 #define LANES 4
-#define ROWS 6
+#define ROWS 4
 #define WIDE 2
 #define LONG 4
 typedef v128_t Floats;
@@ -71,6 +71,15 @@ typedef float Floats;
 #endif
 #define PANEL 8 /* outputs whose weights lie together: [outputs / PANEL][taps][inputs][PANEL] */
 #define NARROW (PANEL / LANES)
+/* A copy of a kernel for each window, as constants, is about a tenth faster; without vectors, or with -Os, bytes of code are
+   worth more. */
+#if LANES > 1 && defined(__GNUC__) && !defined(__OPTIMIZE_SIZE__)
+#define COPIED static inline __attribute__((always_inline))
+#define COPY static __attribute__((noinline))
+#else
+#define COPIED static
+#define COPY static
+#endif
 
 /* == window == */
 /* A window over x [images, height, width, channels] and y [images, out_height, out_width, out_channels]; of these, a
@@ -130,9 +139,10 @@ typedef struct {
   int top, left;
 } Pixel;
 
-/* Sums of R pixels and V vectors of outputs. Cells outside of the image read zeros. */
+/* Sums of R pixels and V vectors of outputs, then `rows` of them to y. Cells outside of the image read zeros; a row of
+   cells that lies outside for all pixels is left out. */
 #define TILE(name, R, V) \
-  static void name(float *out, const Window *g, const Pixel *at, int whole, const float *w, const float *b, long panel) { \
+  COPIED void name(float *y, const float *residual, int rows, int outputs, const Window *g, const Pixel *at, int whole, const float *w, const float *b, long panel) { \
     Floats sum[R][V]; \
     const float *x[R]; \
     const long row = (long)g->width * g->channels; \
@@ -149,18 +159,45 @@ typedef struct {
         } \
     } else { \
       const int n = g->inputs; \
-      for (int h = 0; h < g->kernel_h; h++) \
+      for (int h = 0; h < g->kernel_h; h++) { \
+        const float *line[R]; \
+        int any = 0; \
+        for (int r = 0; r < R; r++) { \
+          const int i = at[r].top + h * g->dilation_h, real = i >= 0 && i < g->height; \
+          line[r] = real ? at[r].image + i * row : 0; \
+          any |= real; \
+        } \
+        if (!any) { \
+          w += (long)g->kernel_w * n * PANEL; \
+          continue; \
+        } \
         for (int k = 0; k < g->kernel_w; k++) { \
           for (int r = 0; r < R; r++) { \
-            const int i = at[r].top + h * g->dilation_h, j = at[r].left + k * g->dilation_w; \
-            const int real = i >= 0 && i < g->height && j >= 0 && j < g->width; \
-            x[r] = real ? at[r].image + i * row + (long)j * g->channels : zeros; \
+            const int j = at[r].left + k * g->dilation_w; \
+            x[r] = line[r] && j >= 0 && j < g->width ? line[r] + (long)j * g->channels : zeros; \
           } \
           RUN(R, V) \
         } \
+      } \
     } \
+    if (outputs == V * LANES) { \
+      for (int r = 0; r < R; r++) \
+        if (r < rows) \
+          for (int v = 0; v < V; v++) { \
+            const long to = (long)r * g->out_channels + v * LANES; \
+            Floats s = sum[r][v]; \
+            if (residual) s = plus(s, load(residual + to)); \
+            store(y + to, between(s, every(g->low), every(g->high))); \
+          } \
+      return; \
+    } \
+    float sums[R * V * LANES]; \
     for (int r = 0; r < R; r++) \
-      for (int v = 0; v < V; v++) store(out + (r * V + v) * LANES, sum[r][v]); \
+      for (int v = 0; v < V; v++) store(sums + (r * V + v) * LANES, sum[r][v]); \
+    for (int r = 0; r < rows; r++) { \
+      const long to = (long)r * g->out_channels; \
+      leave(y + to, sums + r * V * LANES, residual ? residual + to : 0, outputs, g->low, g->high); \
+    } \
   }
 TILE(tile_wide, ROWS, WIDE)
 TILE(tile_narrow, ROWS, NARROW)
@@ -168,13 +205,12 @@ TILE(tile_long, 1, LONG)
 TILE(tile_short, 1, NARROW)
 
 /* y = conv(x, w) + b (+ residual), of one group. w in panels, b padded to whole ones. */
-static void conv(float *y, const float *x, const float *w, const float *b, const float *residual, const Window *g) {
+COPIED void conv(float *y, const float *x, const float *w, const float *b, const float *residual, const Window *g) {
   const int pixels = g->images * g->out_height * g->out_width, many = pixels > 1 ? ROWS : 1;
   const long panel = (long)g->kernel_h * g->kernel_w * g->inputs * PANEL;
   for (int first = 0; first < pixels; first += many) {
     const int rows = pixels - first < many ? pixels - first : many;
     Pixel at[ROWS];
-    float sums[ROWS * WIDE * LANES];
     int whole = 1;
     for (int r = 0; r < many; r++) {
       int image;
@@ -185,14 +221,14 @@ static void conv(float *y, const float *x, const float *w, const float *b, const
     for (int o = 0, step; o < g->outputs; o += step) {
       const int wide = many > 1 ? WIDE : LONG, fits = (g->outputs - o + PANEL - 1) / PANEL * PANEL >= wide * LANES;
       const float *from = w + o / PANEL * panel;
+      const long to = (long)first * g->out_channels + o;
+      const float *more = residual ? residual + to : 0;
       step = fits ? wide * LANES : PANEL;
-      if (many > 1) (fits ? tile_wide : tile_narrow)(sums, g, at, whole, from, b + o, panel);
-      else (fits ? tile_long : tile_short)(sums, g, at, whole, from, b + o, panel);
-      for (int r = 0; r < rows; r++) {
-        const long to = (long)(first + r) * g->out_channels + o;
-        const int n = g->outputs - o < step ? g->outputs - o : step;
-        leave(y + to, sums + r * step, residual ? residual + to : 0, n, g->low, g->high);
-      }
+      const int n = g->outputs - o < step ? g->outputs - o : step;
+      if (many > 1 && fits) tile_wide(y + to, more, rows, n, g, at, whole, from, b + o, panel);
+      else if (many > 1) tile_narrow(y + to, more, rows, n, g, at, whole, from, b + o, panel);
+      else if (fits) tile_long(y + to, more, rows, n, g, at, whole, from, b + o, panel);
+      else tile_short(y + to, more, rows, n, g, at, whole, from, b + o, panel);
     }
   }
 }
