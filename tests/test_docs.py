@@ -73,6 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write_friends(place / "friends")
     points = rng.normal(0, 0.3, (80, 2)) + (np.arange(80) % 2)[:, None]
     rows = [f"{x:.3f},{y:.3f},{'ab'[i % 2]}" for i, (x, y) in enumerate(points)]
+    (place / "plan.yaml").write_text("prune: {left: 0.5}\ntune: {set: [train.epochs=1]}\nint8: {}\n")
     (place / "points.csv").write_text("\n".join(["x,y,label", *rows]) + "\n")
     _write_texts(place)
     (place / "streets.csv").write_text("source,target\na,b\nb,c\nc,d\nd,a\na,c\n")
@@ -109,7 +110,8 @@ def _write_texts(place: Path) -> None:
 
 
 def _write_objects(place: Path) -> None:
-    """Images with annotated objects: for boxes, masks and keypoints; a large one, and a video of it."""
+    """Images with annotated objects: for boxes, masks and keypoints; things to be found
+    again; a large image, and a video of it."""
     import cv2
 
     from pdl.runtime.videos import VideoWriter
@@ -132,6 +134,13 @@ def _write_objects(place: Path) -> None:
         cv2.imwrite(str(place / f"roads/images/{number}.jpg"), image)
         cv2.imwrite(str(place / f"roads/masks/{number}.png"), mask)
     (place / "roads/classes.txt").write_text("sky\nroad\ncar\n")
+    for number in range(8):
+        (place / f"mugs/mug-{number}").mkdir(parents=True)
+        for shift in range(4):
+            mug = np.full((64, 64, 3), 60, np.uint8)
+            mug[20 + shift : 50 + shift, 20:44] = 25 * number + 40
+            cv2.imwrite(str(place / f"mugs/mug-{number}/{shift}.jpg"), mug)
+    cv2.imwrite(str(place / "mug.jpg"), mug)
     film = VideoWriter(place / "traffic.mp4", 25.0)
     for shift in range(3):
         film.write(np.roll(street, shift, axis=1)[:96, :96].copy())

@@ -19,8 +19,8 @@ LAYERS = [
     "version", "habits", "names", "lazy", "errors", "hints", "files", "dims", "dtype", "exchange", "inspection",
     "random", "kernels", "threads", "limits", "decoder_state", "vocabulary", "hashing", "compressed", "ranking",
     "ngram", "packages", "suites", "watch", "machine", "tensor", "autograd", "ops", "linalg", "fft", "program", "nn",
-    "optim", "distributed", "jit", "onnx", "runtime", "report", "checkpoint", "config", "hub", "data", "export",
-    "train", "workflow", "serving", "testing", "cli", "__main__",
+    "pruning", "optim", "distributed", "jit", "onnx", "runtime", "report", "checkpoint", "config", "hub", "data",
+    "export", "train", "workflow", "serving", "testing", "cli", "__main__",
 ]  # fmt: skip
 LEVEL = {name: level for level, name in enumerate(LAYERS)}
 #: the template of a suite is a suite: it imports from any layer

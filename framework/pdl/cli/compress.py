@@ -10,17 +10,28 @@ import typer
 
 from pdl.cli import style
 from pdl.cli.common import Json, Overrides, require_store
+from pdl.cli.signals import stoppable
+from pdl.errors import UsageError
 
 if TYPE_CHECKING:
     from pdl.workflow.compression import Compressed
+    from pdl.workflow.slimming import Slimmed
 
 EXAMPLE = "Example:  pdl compress runs/cifar10 --to int8 --samples 512 -o cifar10.int8.pdl"
 WORST = 5
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The run folder; with --plan also a bundle or a name of the hub.")
+    ],
     data: Overrides = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Steps to make it small by: prune, tune, round, tune_rounded, int8."
+        ),
+    ] = None,
     to: Annotated[
         str, typer.Option("--to", help="int8: weights and activations in bytes; w8, w4: weights alone.")
     ] = "int8",
@@ -31,8 +42,14 @@ def command(
     split: Annotated[str, typer.Option("--split", help="What both nets are measured on.")] = "test",
     method: Annotated[str, typer.Option("--method", help="mse, entropy, percentile or minmax.")] = "mse",
     keep: Annotated[str, typer.Option("--keep", help="Leave in floats: first, last or both.")] = "",
+    spare: Annotated[
+        int, typer.Option("--spare", min=0, help="How many more: those whose bytes cost most (int8).")
+    ] = 0,
     weights: Annotated[str | None, typer.Option("--weights", help="best or last.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: RUN/model.int8.pdl")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Default: RUN/model.int8.pdl; with --plan a folder, needed."),
+    ] = None,
     onnx: Annotated[
         Path | None, typer.Option("--onnx", metavar="FILE", help="Also write ONNX, with QuantizeLinear ops.")
     ] = None,
@@ -48,15 +65,51 @@ def command(
 
     Nothing is trained: ranges of activations come from validation data, weights are rounded per output channel. With
     w8 and w4 the weights of large matrices are rounded alone: nets that write token by token read less memory.
+
+    With a plan the net is trained again, too: it loses channels, learns from the model as it was, and with the rounding
+    of bytes. Settings then change the plan (prune.left=0.3). The same command goes on where it was stopped.
     """
+    if plan is not None:
+        return _by_plan(run, plan, out, data or [], json)
     from pdl.workflow.compression import compress
 
     require_store(store)
     made = compress(
         run, out, to=to, overrides=data or [], images=images, samples=samples, split=split, method=method, keep=keep,
-        weights=weights, onnx=onnx, group=group, store=store,  # type: ignore[arg-type]
+        spare=spare, weights=weights, onnx=onnx, group=group, store=store,  # type: ignore[arg-type]
     )  # fmt: skip
     style.json(made.to_dict()) if json else _show(made)
+
+
+def _by_plan(model: Path, plan: Path, out: Path | None, settings: list[str], json: bool) -> None:
+    """`pdl.workflow.slimming.slim`, and its table."""
+    from pdl.workflow.slimming import read_plan, slim
+
+    if out is None:
+        raise UsageError("--plan writes several runs: say into which folder (-o FOLDER)")
+    with stoppable() as stopping:
+        made = slim(model, read_plan(plan, settings), out, hooks=[stopping], progress=not json)
+    style.json(made.to_dict()) if json else _show_steps(made)
+
+
+def _show_steps(made: Slimmed) -> None:
+    first, name = made.steps[0], made.monitor
+    tested = f"test/{name.partition('/')[2]}"
+    columns = [each for each in (name, tested) if each in first.metrics]
+    rows = [
+        (
+            step.name.replace("_", " "),
+            *(f"{step.metrics[each]:.4f}" if each in step.metrics else "" for each in columns),
+            f"{step.size / 1e3:,.1f}",
+            f"{step.adds / 1e6:,.2f}",
+            f"{step.milliseconds:.3f}",
+            f"{first.milliseconds / step.milliseconds:.2f}",
+        )
+        for step in made.steps
+    ]
+    style.table(["step", *columns, "kB", "M multiply-adds", "ms", "times as fast"], rows)
+    style.out("")
+    style.pairs([("bundle", str(made.steps[-1].bundle)), ("page", str(made.page))])
 
 
 def _show(made: Compressed) -> None:

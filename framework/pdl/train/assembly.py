@@ -53,7 +53,7 @@ def assemble(
     if look and recipe.data.on_error == "error":
         check_files(datasets)
     task.prepare(recipe, datasets)
-    model = task.model(recipe)
+    model = compressed(task.model(recipe), recipe)
     task.check_model(model, datasets, recipe)
     learning = training and (not overfit or task.overfits == "training")
     if overfit:
@@ -74,7 +74,12 @@ def assemble(
 def restored(task: Task, recipe: Recipe) -> Module:
     """The model of a run, from its config alone, for weights that follow: no data set is opened, no weight is drawn."""
     with init.skipped():
-        return task.model(recipe)
+        return compressed(task.model(recipe), recipe)
+
+
+def compressed(model: Module, recipe: Recipe) -> Module:
+    """The model in the form that the recipe's `compress` gives it."""
+    return model if recipe.compress is None else recipe.compress.applied(model)
 
 
 def learned_config(task: Task, recipe: Recipe) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from pdl.train.settings import TrainSettings
 from pdl.train.task import Loss, Task
 
 if TYPE_CHECKING:
+    from pdl.train.distillation import Distilled
     from pdl.train.tables import ServedTables
 
 
@@ -128,6 +129,7 @@ class Trainer:
     receiver: Receiver | None = None  # of the gradients of compiled steps
     feeder: Feeder | None = None  # of their weights
     tables: ServedTables | None = None  # of the model, on servers
+    distilled: Distilled | None = None  # in place of the task's step, with a teacher
     weighted = False  # whether the gradient of `loss` is times its weight already
 
     @property
@@ -211,6 +213,8 @@ class Trainer:
     def loss(self, batch: Any) -> Loss:
         """The training loss of one batch, in the precision of the settings."""
         with autocast() if self.settings.precision == "bf16" else nullcontext():
+            if self.distilled is not None:
+                return self.distilled(self.task, self.model, batch)
             return self.task.step(self.model, batch)
 
     def backward(self, batch: Any, *, alone: bool) -> Loss:

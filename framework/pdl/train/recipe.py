@@ -21,6 +21,7 @@ from pdl.hints import Range
 from pdl.nn import Module
 from pdl.optim import Optimizer, Schedule
 from pdl.suites import locate
+from pdl.train.compression import Compression
 from pdl.train.settings import Distributed, TrainSettings
 from pdl.train.task import SPLITS, Task
 from pdl.train.tracking import Tracker
@@ -84,6 +85,7 @@ class Schema:
     schedule: Schedule | None = None
     train: Annotated[TrainSettings, SECTION] = field(default_factory=TrainSettings)
     distributed: Annotated[Distributed, SECTION] = field(default_factory=Distributed)
+    compress: Annotated[Compression, SECTION] | None = None
     hooks: list[Tracker] = field(default_factory=list)
 
 
@@ -216,6 +218,8 @@ class Recipe:
         self.data = Data(self.config["data"])
         self.settings = TrainSettings(**plain(self.config.get("train") or {}))
         self.distributed = Distributed(**plain(self.config.get("distributed") or {}))
+        compress = self.config.get("compress")
+        self.compress = None if compress is None else Compression(**plain(compress))
 
     @cached_property
     def name(self) -> str:

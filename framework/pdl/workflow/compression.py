@@ -108,6 +108,7 @@ def compress(
     split: str = "test",
     method: str = "mse",
     keep: str = "",
+    spare: int = 0,
     weights: str | None = None,
     onnx: str | Path | None = None,
     group: int = 64,
@@ -122,6 +123,7 @@ def compress(
     split      on which both are measured; it gives no sample to the ranges
     method     how ranges are chosen, one of `pdl.export.quantise.METHODS`
     keep       products to leave in floats: "first", "last", "both" or ""
+    spare      how many more of int8: those whose bytes alone cost the outputs most (mixed precision)
     group      inputs of an output that share a scale, of "w8" and "w4"
     onnx       also write the net as an ONNX file with QuantizeLinear and DequantizeLinear
     store      "bf16" or "fp16" keep what stays in floats in half the bytes, of "int8"
@@ -129,8 +131,9 @@ def compress(
     Raises UsageError where nothing can be quantised, or data is missing; nothing is written then.
     """
     if to in BITS:
-        if onnx is not None or images is not None or store != "fp32":
-            raise UsageError(f"--to {to}: needs no --images, and has no form of --onnx and --store; leave them out")
+        if onnx is not None or images is not None or store != "fp32" or spare:
+            what = "--onnx, --store and --spare"
+            raise UsageError(f"--to {to}: needs no --images, and has no form of {what}; leave them out")
         target = Path(out) if out else None
         options: dict[str, Any] = {"overrides": overrides, "split": split, "keep": keep, "weights": weights}
         return _of_weights(compress_weights(run, target, to=to, group=group, **options), to)
@@ -156,7 +159,8 @@ def compress(
             batches = _of_images(Path(str(images)), deployment, program, samples)
         else:
             batches = _of_split(task, parts.model, deployment, program, recipe, parts.datasets[source], samples)
-        made = calibrate(program, batches, method=method, keep=keep)
+        made = calibrate(program, batches, method=method, keep=keep, spare=spare)
+        notes = [*notes, *([f"in floats: {', '.join(made.spared)}"] if made.spared else [])]
         stream = _stream(deployment, batches, method, keep)
         before = Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
         after = of_bundle(read(to_bytes(made.program, deployment, store=store, stream=stream)))
@@ -171,7 +175,7 @@ def compress(
         path=target,
         split=split,
         samples=sum(len(b[0]) for b in batches),
-        method=method,
+        method=made.method,
         metrics=[Pair(name, value, scores[1][name]) for name, value in scores[0].items()],
         size=size,
         latency=[_latency(before, after, batches[0], n) for n in BATCHES],

@@ -218,14 +218,7 @@ class Run:
                 raise UsageError(f"{self.path}: this run was begun {how}; go on with: {self.resumption(begun)}")
             return
         config, learned = recipe.config, learned_config(task, recipe)
-        for name, vocabulary in task.vocabularies.items():
-            (self.path / VOCABULARIES).mkdir(exist_ok=True)
-            text = vocabulary.text().encode()
-            write_atomic(self.path / VOCABULARIES / f"{name}.txt", text)
-        for name, array in task.constants.items():
-            held = io.BytesIO()
-            np.save(held, array, allow_pickle=False)
-            write_atomic(self.path / VOCABULARIES / f"{name}.npy", held.getvalue())
+        keep_names(self.path, task)
         whole = from_dict(overlaid(config.plain(), learned))
         dump(replace(whole, path=config.path, overrides=config.overrides, kept=config.kept), self.path)
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -237,6 +230,18 @@ class Run:
         }
         about["pretrained"] = list(pretrained)
         write_atomic(self.path / ABOUT, (json.dumps(about) + "\n").encode())
+
+
+def keep_names(folder: Path, task: Task) -> None:
+    """Write the vocabularies and constants that a task has learned into the folder of its run."""
+    for name, vocabulary in task.vocabularies.items():
+        (folder / VOCABULARIES).mkdir(exist_ok=True)
+        write_atomic(folder / VOCABULARIES / f"{name}.txt", vocabulary.text().encode())
+    for name, array in task.constants.items():
+        saved = io.BytesIO()
+        np.save(saved, array, allow_pickle=False)
+        (folder / VOCABULARIES).mkdir(exist_ok=True)
+        write_atomic(folder / VOCABULARIES / f"{name}.npy", saved.getvalue())
 
 
 def runs_in(folders: Sequence[str | Path]) -> list[Run]:

@@ -26,6 +26,7 @@ from pdl.hub.pretrained import collected, deferred
 from pdl.nn.init import tables_skipped
 from pdl.train.assembly import Parts, assemble
 from pdl.train.checkpoints import Checkpoints, held
+from pdl.train.distillation import Distilled
 from pdl.train.freeze import Frozen
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.log import MetricsLog, Progress, append_log, short
@@ -48,6 +49,7 @@ from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
 from pdl.workflow.run_warnings import OneAnswer, absent_classes, below_baseline, left_out, one_answer
 from pdl.workflow.selection import selection
+from pdl.workflow.teachers import teacher
 
 # What may differ between a run and its resumption: nothing that a weight depends on.
 FREE = (
@@ -200,7 +202,8 @@ def job(recipe: Recipe) -> Group | None:
     if n % distributed.model or distributed.data not in (1, n // distributed.model):
         wanted = distributed.data * distributed.model
         here = "this process is alone" if group is None else f"there are {group.size} processes"
-        mesh = f"data={distributed.data}" + (f" x tensor={distributed.tensor}" if distributed.tensor > 1 else "")
+        axes = [f"{a}={n}" for a in ("pipeline", "tensor") if (n := getattr(distributed, a)) > 1]
+        mesh = " x ".join([f"data={distributed.data}", *axes])
         raise UsageError(
             f"distributed.{mesh}: {here}; start {wanted} of them (pdl train --workers {wanted} ...), or another "
             f"multiple of {distributed.model}"
@@ -365,10 +368,11 @@ def _trainer(
         from pdl.train.meshed import MeshedTrainer
 
         make = partial(MeshedTrainer, group, recipe.distributed)
-    made: Trainer = make(
-        task, parts.model, optimizer, loaders, settings, schedule=schedule, limit=limit, frozen=frozen
-    )
+    made: Trainer = make(task, parts.model, optimizer, loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
     made.tables = tables
+    if recipe.compress is not None and recipe.compress.distil is not None:
+        distil = recipe.compress.distil
+        made.distilled = Distilled(distil, teacher(distil.teacher), parts.model)
     return made
 
 

@@ -11,6 +11,7 @@ from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.export.quantise.observe import METHODS, Histogram
 from pdl.export.quantise.smooth import readers, smooth
+from pdl.ops.quant import QuantizeLinear
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes import run_passes
@@ -48,6 +49,7 @@ class Calibration(NamedTuple):
     program    on bytes
     errors     of every rounded activation, in the order of the net
     method     how ranges were chosen
+    spared     names of the products that stay in floats because their bytes would cost the outputs most
     """
 
     floats: Program
@@ -55,14 +57,19 @@ class Calibration(NamedTuple):
     program: Program
     errors: list[Error]
     method: str
+    spared: tuple[str, ...] = ()
 
 
-def calibrate(program: Program, batches: Sequence[Batch], *, method: str = "mse", keep: str = "") -> Calibration:
+def calibrate(
+    program: Program, batches: Sequence[Batch], *, method: str = "mse", keep: str = "", spare: int = 0
+) -> Calibration:
     """The program on bytes, with ranges from batches of its inputs.
 
     method   one of `METHODS`
     keep     products to leave in floats: "first", "last", "both" or ""
+    spare    how many more to leave: those that, alone on bytes, change the outputs most on the first batch
 
+    A program that says itself where it is rounded (`Rounded`) keeps its ranges, and weights as they were trained.
     Raises UsageError where there is nothing to quantise, or no sample.
     """
     if method not in METHODS:
@@ -70,6 +77,8 @@ def calibrate(program: Program, batches: Sequence[Batch], *, method: str = "mse"
     if not batches:
         raise UsageError("calibration needs samples; got none")
     floats = run_passes(frozen(program), PREPARE)
+    if any(isinstance(node.op, QuantizeLinear) for node in floats.nodes):
+        return Calibration(floats, floats, on_bytes(floats), [], "as trained")
     _smooth(floats, batches)
     at = points(floats, _kept(floats, keep))
     if not at.products:
@@ -79,10 +88,20 @@ def calibrate(program: Program, batches: Sequence[Batch], *, method: str = "mse"
         )
     histograms = observe(floats, at.values, batches)
     ranges = {v: METHODS[method](h) for v, h in zip(at.values, histograms, strict=True)}
+    spared = _costliest(floats, at, ranges, batches[0], spare) if spare else []
+    if spared:
+        at = points(floats, [*_kept(floats, keep), *spared])
+        ranges = {v: ranges[v] for v in at.values}
     pairs, values = _with_pairs(floats, at, ranges)
-    made = run_passes(pairs.copy(), (fuse_quantised, merge_equal, remove_dead, _drop_unread))
+    made = on_bytes(pairs)
     errors = _errors(floats, at.values, pairs, values, batches[0])
-    return Calibration(floats, run_passes(pairs, (split_epilogues, _drop_unread)), made, errors, method)
+    names = tuple(product_name(node) for node in spared)
+    return Calibration(floats, run_passes(pairs, (split_epilogues, _drop_unread)), made, errors, method, names)
+
+
+def on_bytes(pairs: Program) -> Program:
+    """The program on bytes of one with pairs of QuantizeLinear and DequantizeLinear."""
+    return run_passes(pairs.copy(), (fuse_quantised, merge_equal, remove_dead, _drop_unread))
 
 
 def _smooth(program: Program, batches: Sequence[Batch]) -> None:
@@ -103,6 +122,25 @@ def _kept(program: Program, keep: str) -> list[Node]:
     products = points(program).products
     first, last = keep in ("first", "both"), keep in ("last", "both")
     return [*(products[:1] if first else []), *(products[-1:] if last else [])]
+
+
+def _costliest(floats: Program, at: Points, ranges: dict[Value, Range], batch: Batch, count: int) -> list[Node]:
+    """The products that cost the outputs most where they alone are on bytes, worst first."""
+    if count >= len(at.products):
+        raise UsageError(f"spare={count} would leave none of the {len(at.products)} products on bytes")
+    outputs = [v for v in floats.outputs if v is not None]
+    wanted = [np.array(y) for y in next(tapped(floats, outputs, [batch]))]
+    every, noise = points(floats).products, dict[Node, float]()
+    for node in at.products:
+        alone = points(floats, [n for n in every if n is not node])
+        pairs, _ = _with_pairs(floats, alone, {v: ranges[v] for v in alone.values})
+        found = next(tapped(pairs, [v for v in pairs.outputs if v is not None], [batch]))
+        noise[node] = sum(
+            float(np.mean(np.square(x - y)) / max(float(np.mean(np.square(x))), 1e-30))
+            for x, y in zip(wanted, found, strict=True)
+            if x.dtype.kind == "f"
+        )
+    return sorted(noise, key=lambda node: -noise[node])[:count]
 
 
 def _with_pairs(floats: Program, at: Points, ranges: dict[Value, Range]) -> tuple[Program, list[Value]]:
@@ -162,6 +200,13 @@ def _errors(
         power, noise = float(np.mean(np.square(x))), float(np.mean(np.square(x - y)))
         made.append(Error(show(floats, value), 10 * float(np.log10(max(noise, 1e-30) / max(power, 1e-30)))))
     return made
+
+
+def product_name(node: Node) -> str:
+    """Of a product the module whose weights it has."""
+    w = node.inputs[1]
+    name = w.name if w is not None and w.name else f"{node.scope or type(node.op).__name__}.weight"
+    return name.rstrip("'").removesuffix(".weight")  # a mark: computed of it
 
 
 def show(program: Program, value: Value) -> str:

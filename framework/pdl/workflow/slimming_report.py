@@ -1,0 +1,66 @@
+"""The page of `pdl compress --plan`: what each step made of size, speed and accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pdl.config import from_dict, to_yaml
+from pdl.files import write_atomic
+from pdl.report import Section, charts, document, escape, figure, line_chart, table
+
+if TYPE_CHECKING:
+    from pdl.workflow.slimming import Step
+
+
+def write_page(path: Path, steps: Sequence[Step], monitor: str, mode: str, model: str, plan: Mapping[str, Any]) -> None:
+    """Write the page: a table of the steps, curves of the monitored metric over size and time, and the plan."""
+    first, last = steps[0], steps[-1]
+    metric = monitor.partition("/")[2]
+    names = [name for name in (monitor, f"test/{metric}") if name in first.metrics]
+    head = ["step", *names, "kB", "of it", "million multiply-adds", "ms", "times as fast"]
+    rows = [
+        [
+            step.name.replace("_", " "),
+            *(step.metrics.get(name, "") for name in names),
+            step.size / 1e3,
+            step.size / first.size,
+            step.adds / 1e6,
+            step.milliseconds,
+            first.milliseconds / step.milliseconds,
+        ]
+        for step in steps
+    ]
+    shown = names[:1]
+    curves = [
+        figure(_curve(steps, name, label, of), f"{name} over {label}, step by step")
+        for name in shown
+        for label, of in (("kB", _kilobytes), ("ms of one input", _milliseconds))
+    ]
+    given = {name: value for name, value in plan.items() if value is not None}
+    ahead = last.metrics.get(names[-1], 0.0) - first.metrics.get(names[-1], 0.0) if names else 0.0
+    lead = (
+        f"<p>{escape(model)}: {last.size / first.size:.3g} of the size, {first.milliseconds / last.milliseconds:.3g} "
+        f"times as fast, {escape(names[-1] if names else '')} {ahead:+.4f}</p>"
+    )
+    sections = [
+        Section("Steps", table(rows, head=head)),
+        *([Section("Size, speed, accuracy", charts(curves))] if curves else []),
+        Section("Plan", f"<pre>{escape(to_yaml(from_dict(given)))}</pre>", narrow=True),
+    ]
+    write_atomic(path, document(f"{Path(model).stem}, compressed", sections, lead=lead).encode())
+
+
+def _kilobytes(step: Step) -> float:
+    return step.size / 1e3
+
+
+def _milliseconds(step: Step) -> float:
+    return step.milliseconds
+
+
+def _curve(steps: Sequence[Step], metric: str, label: str, of: Any) -> str:
+    points = {step.name.replace("_", " "): [(of(step), step.metrics[metric])] for step in steps}
+    path = [(of(step), step.metrics[metric]) for step in steps]
+    return line_chart(points, x_label=label, y_label=metric, guides={"in this order": path})
