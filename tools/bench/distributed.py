@@ -3,6 +3,7 @@
     python tools/bench/distributed.py --torch-python PYTHON
     python tools/bench/distributed.py --only resnet20 --sync-batch-norm --overlap on --json out.json
     python tools/bench/distributed.py --only resnet50 --zero 3 --bucket-megabytes 1 --states
+    python tools/bench/distributed.py --only transformer --pipeline 2 --micro-batches 8 --virtual-stages 2
 
 Every process has the whole batch of a workload (workloads.py), so two of them train twice the samples in a step: of a
 perfect machine they take no longer. A line has the median step of one process and of two, the speed-up in samples a
@@ -11,6 +12,10 @@ sides take turns, `--rounds` times; the median over the rounds is shown. Steps a
 `ParallelTrainer`, compiled, and of eager PyTorch; batch norms of both keep statistics of their own, unless
 --sync-batch-norm says otherwise for pdl. With --states bytes are counted, not time: of weights, gradients and the
 optimiser's state of a rank, and resident memory.
+
+With --pipeline all processes have one batch, in micro-batches, and each some of the layers (`MeshedTrainer`): a line
+has the step of one process with the whole batch, of one that adds up the same micro-batches, of the pipeline, and the
+speed-up over both. Of a perfect machine it is P / (1 + (P - 1) / (v m)) of the second.
 """
 
 from __future__ import annotations
@@ -60,6 +65,7 @@ def pdl_worker(name: str, args: argparse.Namespace) -> Row | None:
     import pdl
     from pdl.distributed.group import world
     from pdl.train import Loss, Task, Trainer, TrainSettings
+    from pdl.train.meshed import MeshedTrainer
     from pdl.train.parallel import ParallelTrainer
     from pdl.train.settings import Distributed
 
@@ -84,7 +90,12 @@ def pdl_worker(name: str, args: argparse.Namespace) -> Row | None:
             """Every rank has all of it."""
 
     optimizer = pdl.optim.Adam(net, **pdl_nets.ADAM) if work.optimizer == "adam" else pdl.optim.SGD(net, **pdl_nets.SGD)
-    made: Any = (Race(), net, optimizer, {"train": Again()}, TrainSettings(max_steps=10**9))
+    pieces = args.micro_batches if args.pieces else 1
+    if pieces > 1:
+        rows = work.batch // pieces
+        cut = [[pdl.Tensor(x.data[i : i + rows]) for x in batch] for i in range(0, work.batch, rows)]
+        Again.__iter__ = lambda self: itertools.cycle(cut)  # type: ignore[method-assign]
+    made: Any = (Race(), net, optimizer, {"train": Again()}, TrainSettings(max_steps=10**9, accumulate=pieces))
     overlap = {"on": True, "off": False, "auto": None}[args.overlap]
     settings = Distributed(
         wire=args.wire,
@@ -92,8 +103,12 @@ def pdl_worker(name: str, args: argparse.Namespace) -> Row | None:
         sync_batch_norm=args.sync_batch_norm,
         zero=args.zero,
         bucket_megabytes=args.bucket_megabytes,
+        pipeline=args.pipeline,
+        micro_batches=args.micro_batches,
+        virtual_stages=args.virtual_stages,
     )
-    trainer: Any = Trainer(*made) if group is None else ParallelTrainer(group, settings, *made)
+    kind = ParallelTrainer if args.pipeline == 1 else MeshedTrainer
+    trainer: Any = Trainer(*made) if group is None else kind(group, settings, *made)
     trainer.frozen.train()
     steps = trainer.step_batches()
 
@@ -114,6 +129,9 @@ def pdl_worker(name: str, args: argparse.Namespace) -> Row | None:
             step()
         before = group.waited
         row = timed(step, lambda n: int(group.rows(np.array([n])).min()), args.seconds)
+    if args.pipeline > 1:
+        row["waiting"] = trainer.pipe.group.waited / (row["steps"] + 6) / row["seconds"]
+        return row if group.rank == 0 else None
     row["waiting"] = (group.waited - before) / (row["steps"] + 3) / row["seconds"]
     return row if group.rank == 0 else None
 
@@ -182,13 +200,17 @@ def torch_worker(name: str, args: argparse.Namespace) -> Row | None:
 
 
 # -- the race ----------------------------------------------------------------------------------------------------------
-def ask(side: str, name: str, ranks: int, args: argparse.Namespace) -> Row:
-    """A measurement in processes of their own, each on a core."""
+def ask(side: str, name: str, ranks: int, args: argparse.Namespace, *, pieces: bool = False) -> Row:
+    """A measurement in processes of their own, each on a core; of one in `pieces`, as the pipeline has them."""
     python = sys.executable if side == "pdl" else args.torch_python
     worker = [python, __file__, "--worker", side, "--only", name, "--seconds", str(args.seconds), "--wire", args.wire]
     worker += ["--overlap", args.overlap, *(["--sync-batch-norm"] if args.sync_batch_norm else [])]
     worker += ["--zero", str(args.zero), "--bucket-megabytes", str(args.bucket_megabytes)]
     worker += ["--states"] if args.states else []
+    if args.pipeline > 1:
+        worker += ["--micro-batches", str(args.micro_batches), "--virtual-stages", str(args.virtual_stages)]
+        worker += ["--pieces"] if pieces else []
+        worker += ["--pipeline", str(args.pipeline)] if ranks > 1 else []
     environment = {**os.environ, "PDL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     if ranks == 1:
         jobs = [start(["taskset", "-c", "0", *worker], environment)]
@@ -231,6 +253,19 @@ def race(name: str, args: argparse.Namespace) -> Row:
     return made
 
 
+def piped(name: str, args: argparse.Namespace) -> list[str]:
+    """A row of a pipeline against one process."""
+    found: list[list[float]] = []
+    for _ in range(args.rounds):
+        asked = [(1, False), (1, True), (args.pipeline, False)]
+        found.append([ask("pdl", name, n, args, pieces=pieces)["seconds"] for n, pieces in asked])
+        print(".", end="", file=sys.stderr, flush=True)
+    whole, pieces, several = (statistics.median(times) for times in zip(*found, strict=True))
+    times = [f"{seconds * 1e3:.1f} ms" for seconds in (whole, pieces, several)]
+    best = args.pipeline / (1 + (args.pipeline - 1) / (args.virtual_stages * args.micro_batches))
+    return [name, *times, f"{whole / several:.2f}", f"{pieces / several:.2f}", f"{best:.2f}"]
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -244,6 +279,10 @@ def main() -> None:
     parser.add_argument("--zero", type=int, choices=(0, 1, 2, 3), default=0)
     parser.add_argument("--bucket-megabytes", type=float, default=4.0)
     parser.add_argument("--states", action="store_true", help="memory of weights, gradients and state, not time")
+    parser.add_argument("--pipeline", type=int, default=1, metavar="P", help="processes that each have some layers")
+    parser.add_argument("--micro-batches", type=int, default=8)
+    parser.add_argument("--virtual-stages", type=int, default=1)
+    parser.add_argument("--pieces", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", choices=("pdl", "torch"), help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -257,6 +296,12 @@ def main() -> None:
             one, two = (ask("pdl", name, n, args) for n in RANKS)
             held = [sum(n for key, n in row.items() if key != "resident") for row in (one, two)]
             print(json.dumps({"net": name, "zero": args.zero, "one": one, "two": two, "ratio": held[1] / held[0]}))
+        return
+    if args.pipeline > 1:
+        rows = [piped(name, args) for name in args.only]
+        print(file=sys.stderr)
+        columns = ["net", "one", "one in pieces", f"pipeline={args.pipeline}", "speed-up", "of pieces", "at most"]
+        print(table(columns, rows))
         return
     results = {name: race(name, args) for name in args.only}
     print(file=sys.stderr)

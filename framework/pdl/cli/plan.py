@@ -18,7 +18,10 @@ def command(
     mesh: Annotated[
         str | None,
         typer.Option(
-            "--mesh", metavar="data=2,tensor=2", show_default=False, help="By default the recipe's `distributed`."
+            "--mesh",
+            metavar="data=2,tensor=2,pipeline=2",
+            show_default=False,
+            help="By default the recipe's `distributed`.",
         ),
     ] = None,
     workers: Annotated[
@@ -39,7 +42,8 @@ def command(
 ) -> None:
     """Say what training a recipe on a mesh of processes takes: memory of each, bytes and time of a step.
 
-    One process's program is made and run a few times on this machine; others are started to measure messages alone.
+    One process's program (of a pipeline each stage's) is made and run a few times on this machine; others are started
+    to measure messages alone.
     Loading of data is not counted.
     """
     from pdl.workflow import plan
@@ -69,7 +73,7 @@ def _one(plan: Any) -> None:
     style.table(
         ["memory", "bytes"],
         [*[(kind, style.size(n)) for kind, n in plan.memory.items() if n], ("in all", style.size(plan.bytes))],
-        title=f"each process of {_mesh(plan)}",
+        title=f"{'the largest' if plan.stages else 'each'} process of {_mesh(plan)}",
     )
     style.out("")
     rows = [
@@ -80,6 +84,15 @@ def _one(plan: Any) -> None:
         ["step", "ms", "share", "sent", "messages"], [*rows, ("in all", f"{plan.step * 1e3:.3f}", "", "", "")],
         title=f"a step: {plan.samples:,} samples a process",
     )  # fmt: skip
+    if plan.stages:
+        style.out("")
+        style.table(
+            ["stage", "process", "begins with", "weights", "micro-batches", "of each", "forward ms", "backward ms"],
+            [(str(number), str(s["process"]), s["begins"], style.size(s["weights"]), str(s["under_way"]),
+              style.size(s["micro_batch"]), f"{s['forward'] * 1e3:.3f}", f"{s['backward'] * 1e3:.3f}")
+             for number, s in enumerate(plan.stages)],
+            title="stages",
+        )  # fmt: skip
     style.out("")
     longest = ", ".join(f"{op} {share:.0%}" for op, share in plan.ops)
     style.pairs([("bottleneck", plan.bottleneck), ("longest ops", longest), ("weights", plan.cut or None)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,10 +93,12 @@ def command(
         overrides.append(f"distributed.data={workers}")
     loaded = recipe(config, overrides)
     section = loaded.get("distributed") or {}
-    each = int(section.get("tensor", 1))  # processes that have one model among them
+    axes = {axis: int(section.get(axis, 1)) for axis in ("pipeline", "tensor")}
+    each = math.prod(axes.values())  # processes that have one model among them
     if workers is not None and each > 1:
         if workers % each:
-            raise UsageError(f"--workers {workers}: distributed.tensor={each} needs a multiple of {each}")
+            told = " x ".join(f"{axis}={n}" for axis, n in axes.items() if n > 1)
+            raise UsageError(f"--workers {workers}: distributed.{told} needs a multiple of {each}")
         overrides[-1] = f"distributed.data={workers // each}"
         loaded = recipe(config, overrides)
         section = loaded.get("distributed") or {}

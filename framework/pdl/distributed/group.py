@@ -55,6 +55,19 @@ class Pending:
         self.group.wait_for(self.done)
 
 
+class _All:
+    """Requests of MPI as one."""
+
+    def __init__(self, requests: list[Any]) -> None:
+        self.requests = requests
+
+    def Test(self) -> bool:
+        """Whether all are done."""
+        while self.requests and self.requests[-1].Test():
+            self.requests.pop()
+        return not self.requests
+
+
 class Group:
     """Processes by their ranks 0 to size - 1, all of which make the same calls in the same order.
 
@@ -126,6 +139,19 @@ class Group:
     def any(self, flag: bool) -> bool:
         """Whether it holds on any rank."""
         return bool(self.rows(np.array([flag], np.uint8)).any())
+
+    def send(self, array: Array, rank: int, tag: int, what: str = "send") -> Pending:
+        """A contiguous array to one rank, which must stay as it is until that is done."""
+        return self._each(array, lambda piece: self.comm.Isend(piece, dest=rank, tag=tag), what)
+
+    def receive(self, array: Array, rank: int, tag: int, what: str = "receive") -> Pending:
+        """The next array with this tag from one rank, into a contiguous one of its size."""
+        return self._each(array, lambda piece: self.comm.Irecv(piece, source=rank, tag=tag), what)
+
+    def _each(self, array: Array, begin: Callable[[Array], Any], what: str) -> Pending:
+        flat = _bytes(array)
+        pieces = [flat[at : at + _PIECE] for at in range(0, len(flat), _PIECE)] or [flat]
+        return Pending(self, _All([begin(piece) for piece in pieces]), array, what, array.nbytes)
 
     # -- waiting -------------------------------------------------------------------------------------------------------
     def wait_for(self, done: Callable[[], bool]) -> None:

@@ -1,7 +1,8 @@
 """`Mesh`: the processes of a training in named axes, and the groups along each.
 
-    data     processes that share the samples of a batch
-    tensor   processes that each have a part of every layer
+    data       processes that share the samples of a batch
+    pipeline   processes that each have some layers
+    tensor     processes that each have a part of every layer
 
 Neighbouring ranks are of one tensor axis, which exchanges most (Narayanan et al., arXiv 2104.04473).
 """
@@ -18,7 +19,7 @@ from pdl.distributed.group import Group
 from pdl.dtype import Array
 from pdl.errors import UsageError
 
-AXES = ("data", "tensor")
+AXES = ("data", "pipeline", "tensor")
 
 
 class Mesh:
@@ -38,7 +39,7 @@ class Mesh:
         self._places = places
 
     def __str__(self) -> str:
-        return " x ".join(f"{axis}={n}" for axis, n in self.sizes.items())
+        return " x ".join(f"{axis}={n}" for axis, n in self.sizes.items() if n > 1 or axis == "data")
 
     def ranks(self, axis: str) -> list[int]:
         """Those that differ from this one in `axis` alone, in its order; this one is among them."""

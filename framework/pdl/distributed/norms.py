@@ -47,12 +47,16 @@ class SyncNorms:
 
     def next_batch(self) -> None:
         """Find those that have a batch as this rank has; all of them are here."""
+        self.meet(self._done)
+        self._done += 1
+
+    def meet(self, number: int) -> None:
+        """The same for the batch of that number; all of them run their batches in the same order."""
         if self.norms:
-            members = tuple(rank for rank, count in enumerate(self.counts) if count > self._done)
+            members = tuple(rank for rank, count in enumerate(self.counts) if count > number)
             if members not in self._parts:
                 self._parts[members] = self.group.part(members)
             self.now = self._parts[members]
-        self._done += 1
 
     def adopt(self) -> None:
         """After a step: ranks with fewer batches take the running statistics of one that has seen all."""

@@ -740,6 +740,7 @@ class Writer:
         self.cutting, self.parts, self.part, self.across = cutting, cutting.parts, part, across
         self.env: dict[Value, Any] = {}
         self.known: dict[Any, Any] = {}  # whole values made of parts, and the other way round
+        self.ends: list[int] = []  # nodes that are written when each node is
 
     def sum(self, x: Any) -> Any:
         """The sum of what all processes have."""
@@ -754,6 +755,7 @@ class Writer:
         """Write nodes, the inputs of which are in `env`."""
         for node in nodes:
             self._node(recorder, node)
+            self.ends.append(len(recorder.program.nodes))
 
     def whole(self, value: Value) -> Any:
         """All of a value."""

@@ -236,7 +236,7 @@ class TwoPart(Executable):
     The `early` first outputs are known after the first part. What the second part reads stays in place meanwhile.
     """
 
-    def __init__(self, program: Program, first: int, early: int) -> None:
+    def __init__(self, program: Program, first: int, early: int, *, taps: Mapping[Value, Tap] | None = None) -> None:
         self.first, self.early = first, early
         late: set[Value] = set(program.inputs[first:])
         nodes: tuple[list[Node], list[Node]] = ([], [])
@@ -246,7 +246,8 @@ class TwoPart(Executable):
             late.update(node.outputs if waits else ())
         program.nodes = nodes[0] + nodes[1]
         self._later = set(nodes[1])
-        super().__init__(program, plan_memory(program, late=dict.fromkeys(program.inputs[first:], len(nodes[0]))))
+        plan = plan_memory(program, late=dict.fromkeys(program.inputs[first:], len(nodes[0])))
+        super().__init__(program, plan, taps=taps)
 
     def _bind(self) -> None:
         super()._bind()

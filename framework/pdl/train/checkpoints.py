@@ -104,9 +104,9 @@ class Checkpoints(Hook):
     def write(self, trainer: Trainer) -> None:
         """Write last.safetensors; refuses to replace good weights by broken ones. The best weights that it speaks of
         are on the disk before it."""
-        check_finite(trainer.model.state_dict(), trainer)
-        self._save_best()
         tree = trainer.state_dict()
+        check_finite(tree["model"], trainer)
+        self._save_best()
         self._written, self._first = time.monotonic(), False
         if self.folder is not None:
             save(self.folder / LAST, tree)

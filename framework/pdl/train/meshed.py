@@ -1,8 +1,10 @@
-"""`MeshedTrainer`: the training loop on a mesh of processes, whose weights are cut over its tensor axis.
+"""`MeshedTrainer`: the training loop on a mesh of processes, whose weights are divided over its tensor and its pipeline
+axis.
 
 The step of the whole model is traced as ever; the program that runs is what `pdl.distributed.tensor` writes of it for
-the place of this process. From the first step on parameters, gradients, averages and the optimiser's state are parts;
-evaluation and checkpoints see them whole, so these are those of one process and can be gone on with on any mesh.
+the place of this process, and of that what `pdl.distributed.pipeline` leaves to its stages. From the first step on
+parameters, gradients, averages and the optimiser's state are parts; evaluation and checkpoints see them whole, so these
+are those of one process and can be gone on with on any mesh.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from pdl.dtype import Array
 from pdl.errors import TraceError, UsageError
 from pdl.nn import Module
 from pdl.ops.sparse import SparseGrad
-from pdl.optim import Optimizer
+from pdl.optim import EMA, Optimizer
 from pdl.optim.clip import bound, total_norm
 from pdl.program import CompiledStep
 from pdl.program.passes import run_passes
@@ -35,9 +37,12 @@ from pdl.program.step import StepProgram
 from pdl.program.tracing import Recorder, Symbol, as_output, module_names, symbols
 from pdl.program.tree import leaves, rebuild
 from pdl.tensor import Tensor
-from pdl.train.loop import Evaluation, State
+from pdl.train.loop import Evaluation, Outcomes, State
+from pdl.train.metrics import Mean
 from pdl.train.parallel import ParallelTrainer, check_same
+from pdl.train.pipelined import Pipeline, micro_rows, pieces_of
 from pdl.train.settings import Distributed
+from pdl.train.shared_evaluation import SharedOutcomes
 
 
 class Sharding:
@@ -74,14 +79,22 @@ class Sharding:
         run_passes(program, (remove_dead,))
         return Cutting(program, self.parts, self.named, cuts=cuts, whole=self.patterns)
 
+    def cutting(self, traced: Recorder, result: Any) -> Cutting:
+        """How a program is cut that was traced with whole parameters."""
+        return self._cutting(traced, result, self.cuts)
+
     def rewrite(self, traced: Recorder, result: Any) -> tuple[Recorder, Any]:
         """This process's program of what was traced with whole parameters."""
-        cutting = self._cutting(traced, result, self.cuts)
+        cutting = self.cutting(traced, result)
         self.show(whole=False)
-        recorder, writer = rewritten(cutting, self.part, self.line, traced.program.name, self.numbers)
+        return self.written(cutting, result, traced.program.name)[:2]
+
+    def written(self, cutting: Cutting, result: Any, name: str) -> tuple[Recorder, Any, list[int]]:
+        """The program of this process and its result; and how many nodes were written for each one and those before."""
+        recorder, writer = rewritten(cutting, self.part, self.line, name, self.numbers)
         with recorder.active():
             made = rebuild(result, lambda x: writer.whole(x.value) if isinstance(x, Symbol) else x)
-        return recorder, made
+        return recorder, made, writer.ends
 
     def show(self, *, whole: bool) -> None:
         """Let cut parameters have the shapes of whole ones, and no numbers, for a trace; or what they are again."""
@@ -146,63 +159,123 @@ class MeshedStep(CompiledStep):
         self.hits = self.misses = 0  # a program for every shape: there is no other way
 
 
+class PipelinedStep(MeshedStep):
+    """The same of a process that has some stages of a model."""
+
+    def made(self, args: Any) -> Any:
+        """The stages of this process."""
+        pipe = self.trainer.pipe
+        assert pipe is not None
+        made = pipe.staged(self.function, args, self.name)
+        assert pipe.group is not None
+        pipe.group.check_same({"stages of the step": f"{made.order:08x}"})
+        return made
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Memory of all runs of the stages of this process."""
+        programs: Any = self.programs.values()
+        return sum(made.nbytes for made in programs if made is not None) or None
+
+
 class MeshedTrainer(ParallelTrainer):
-    """A `ParallelTrainer` in a mesh with a tensor axis: `group` are the processes that have the same part of the
-    weights, and share batches."""
+    """A `ParallelTrainer` in a mesh with a tensor or a pipeline axis: `group` are the processes that have the same part
+    of the weights, and share batches."""
 
     is_cut = False  # from the first step on
     is_whole = False  # inside `whole`
+    pipe: Pipeline | None = None
 
     def __init__(self, world: Group, settings: Distributed, *args: Any, **kwargs: Any) -> None:
         settings = replace(settings, data=world.size // settings.model)
-        self.mesh = Mesh({"data": settings.data, "tensor": settings.tensor}, group=world)
+        sizes = {"data": settings.data, "pipeline": settings.pipeline, "tensor": settings.tensor}
+        self.mesh = Mesh(sizes, group=world)
         self.world, self.line = world, Line(self.mesh.group("tensor"))
+        axis = "tensor" if settings.tensor > 1 else "pipeline"
         for name, other in (("zero", settings.zero > 2), ("compress", settings.compress), ("tables", settings.tables)):
             if other:
-                raise UsageError(f"distributed.{name}: not beside distributed.tensor (zero up to 2 is)")
+                raise UsageError(f"distributed.{name}: not beside distributed.{axis} (zero up to 2 is)")
         if settings.local_steps > 1:
-            raise UsageError("distributed.local_steps: not beside distributed.tensor")
+            raise UsageError(f"distributed.local_steps: not beside distributed.{axis}")
         data, model = self.mesh.group("data"), args[1]
         self.sharding = Sharding(model, settings.tensor, self.mesh.place["tensor"], self.line, settings.patterns)
+        if settings.pipeline > 1:
+            place = self.mesh.place["pipeline"]
+            self.pipe = Pipeline(model, settings, self.sharding, place, self.mesh.group("pipeline"))
+            self.micros, self.rows = micro_rows(args[3]["train"], settings)
         if data.size == 1:
             settings = replace(settings, sync_batch_norm=False, zero=0)
         super().__init__(data, settings, *args, **kwargs)
-        if self.settings.accumulate > 1 or data.size == 1:
+        if self.settings.accumulate > 1 or data.size == 1 or self.pipe is not None:
             self.receiver = None  # type: ignore[assignment]
+        if self.pipe is not None:
+            self.weighted = True
         if not self.settings.compile or self.settings.nan_check:
             key = "compile=true" if not self.settings.compile else "nan_check=false"
-            raise UsageError(f"distributed.tensor={settings.tensor}: only compiled steps can be cut; set train.{key}")
-        check_parts(self.optimizer)
+            number = settings.tensor if axis == "tensor" else settings.pipeline
+            raise UsageError(f"distributed.{axis}={number}: only compiled steps can be cut; set train.{key}")
+        if settings.tensor > 1:
+            check_parts(self.optimizer)
         check_same(_Whole(self))  # type: ignore[arg-type]
         for value in (*self.model.parameters(), *self.model.buffers()):
             world.broadcast(value._data)
 
     def _compiled(self) -> CompiledStep:
-        alone = self.group.size == 1 or self.settings.accumulate > 1
-        return MeshedStep(
-            self, notify=lambda line: self.emit("on_message", line), receiver=None if alone else self.receiver
-        )
+        alone = self.group.size == 1 or self.settings.accumulate > 1 or self.pipe is not None
+        kind = MeshedStep if self.pipe is None else PipelinedStep
+        return kind(self, notify=lambda line: self.emit("on_message", line), receiver=None if alone else self.receiver)
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Every process computes a part of them."""
+        return SharedOutcomes(self.world)
 
     # -- parts of the weights ------------------------------------------------------------------------------------------
     def cut(self, batches: list[Any]) -> None:
         """Before the first step: rank 0, which has a batch, finds how weights are cut; all keep their parts of them and
         of all that is like them."""
-        lines = ["", "", ""]
+        lines = [""] * 5
         if not self.world.rank:
             try:
-                lines = [self.sharding.decide(self.loss, batches[0]), self.sharding.told(), ""]
+                first = self.pieces(batches[0])[0] if self.pipe is not None else batches[0]
+                if self.sharding.parts > 1:
+                    lines[:2] = self.sharding.decide(self.loss, first), self.sharding.told()
+                if self.pipe is not None:
+                    lines[2:4] = self.pipe.decide(self.loss, first), self.pipe.told()
             except TraceError as error:
-                lines[2] = str(uncut(error))
-        summary, told, fault = (self.world.texts(line)[0] for line in lines)
+                lines[4] = str(uncut(error))
+            except UsageError as error:
+                lines[4] = str(error)
+        summary, told, stages, staged, fault = (self.world.texts(line)[0] for line in lines)
         if fault:
             raise UsageError(fault)
-        self.sharding.adopt(told)
+        if told:
+            self.sharding.adopt(told)
         for name, p in self.sharding.named:
             if id(p) in self.sharding.cuts:
                 p._data, p.grad = self.sharding.part_of(name, p._data), None
         self._each(self.sharding.part_of)
+        if self.pipe is not None:
+            self.pipe.adopt(staged)
+            self._drop()
+        if self.sharding.parts > 1 or self.pipe is not None:
+            self.reduce([p for p in self.learned if self._has(p)])
         self.is_cut = True
-        self.emit("on_message", summary)
+        for line in filter(None, (summary, stages)):
+            self.emit("on_message", line)
+
+    def _has(self, p: Tensor) -> bool:
+        return self.pipe is None or self.pipe.has(self.pipe.names[id(p)])
+
+    def _drop(self) -> None:
+        """Forget what belongs to the stages of others."""
+        assert self.pipe is not None
+        self.pipe.drop()
+        self.optimizer.state = {name: s for name, s in self.optimizer.state.items() if self.pipe.has(name)}
+        if self.ema is not None:
+            gone = {name for name, _ in self.sharding.named if not self.pipe.has(name)}
+            self.fixed, self.ema.fixed = self.ema.fixed, self.ema.fixed | gone
+            self.ema.average = {name: a for name, a in self.ema.average.items() if name not in gone}
 
     def _each(self, change: Callable[[str, Array], Array]) -> None:
         """Change what lies beside the parameters, by name: averages and the optimiser's state."""
@@ -217,36 +290,58 @@ class MeshedTrainer(ParallelTrainer):
     @contextmanager
     def whole(self) -> Iterator[None]:
         """Inside the block the model and its averages are whole on every process; all of them come here."""
-        if self.is_whole or not self.sharding.cuts:
+        if self.is_whole or not self.is_cut:
             yield
             return
         self.is_whole = True
-        own = [(p, p._data) for _, p in self.sharding.named]
-        averages = None if self.ema is None else self.ema.average
+        own, ema = [(p, p._data) for _, p in self.sharding.named], self.ema
+        kept = None if ema is None else (ema.average, ema.fixed)
         for name, p in self.sharding.named:
-            p._data = self.sharding.whole_of(name, p._data)
-        if self.ema is not None and averages is not None:
-            self.ema.average = {name: self.sharding.whole_of(name, a) for name, a in averages.items()}
+            p._data = self._whole_of(name, p._data, self.sharding.shapes[id(p)])
+        if self.pipe is not None:
+            self.pipe.refresh({name: b._data for name, b in self.model.named_buffers()})
+        if ema is not None:
+            ema.average = self._whole_averages(ema)
         try:
             yield
         finally:
             self.is_whole = False
             for p, data in own:
                 p._data = data
-            if self.ema is not None and averages is not None:
-                self.ema.average = averages
+            if ema is not None and kept is not None:
+                ema.average, ema.fixed = kept
+
+    def _whole_of(self, name: str, array: Array | None, shape: tuple[int, ...] | None = None) -> Array:
+        """All of what belongs to a parameter, from those that have it."""
+        own = None if array is None or (self.pipe is not None and not self.pipe.has(name)) else array
+        if own is not None:
+            own = self.sharding.whole_of(name, own)
+        if self.pipe is not None:
+            own = self.pipe.whole_of(name, own, shape)
+        assert own is not None
+        return own
+
+    def _whole_averages(self, ema: EMA) -> dict[str, Array]:
+        """The averages of all parameters and buffers, in the order of the model."""
+        if self.pipe is None:
+            return {name: self.sharding.whole_of(name, a) for name, a in ema.average.items()}
+        ema.fixed = self.fixed
+        self.pipe.refresh({name: a for name, a in ema.average.items() if name not in self.sharding.by_name})
+        names = [name for name, _ in ema._weights()]
+        known = self.sharding.by_name
+        return {n: self._whole_of(n, ema.average.get(n)) if n in known else ema.average[n] for n in names}
 
     def fit(self) -> State:
         """As `ParallelTrainer` does; afterwards the model is whole again on every process."""
         state = super().fit()
         with self.whole():
             kept = [(p, p._data) for _, p in self.sharding.named]
-            averages = None if self.ema is None else self.ema.average
-        self.sharding.cuts, self.optimizer.state = {}, {}
+            averages = None if self.ema is None else (self.ema.average, self.ema.fixed)
+        self.sharding.cuts, self.optimizer.state, self.is_cut = {}, {}, False
         for p, data in kept:
             p._data = data
         if self.ema is not None and averages is not None:
-            self.ema.average = averages
+            self.ema.average, self.ema.fixed = averages
         return state
 
     def validate(self) -> Evaluation:
@@ -268,6 +363,8 @@ class MeshedTrainer(ParallelTrainer):
             name: {**state, **self._changed(name, state, self.sharding.whole_of)}
             for name, state in saved["state"].items()
         }
+        if self.pipe is not None and self.is_cut:
+            state = self.pipe.states(state, [name for group in saved["groups"] for name in group["names"]])
         return {**tree, "optimizer": {**saved, "state": state}}
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -281,24 +378,56 @@ class MeshedTrainer(ParallelTrainer):
             random.seed([self.settings.seed, self.state.step, 0])
             loss, parts = self.accumulated(batches)
             self.finite(loss.total / (loss.weight or 1.0), "loss")
-            if len(batches) > 1:
-                self.scale_gradients(1.0 / loss.weight)
+            if len(batches) > 1 or self.weighted:
+                self.scale_gradients(1.0 / (loss.weight or 1.0))
             self.count(loss, parts)
         self._agreed = self.world.any(self.interruption is not None)
 
+    def pieces(self, batch: Any) -> list[Any]:
+        """The micro-batches of a batch."""
+        return pieces_of(batch, self.micros, self.rows)
+
+    def accumulated(self, batches: list[Any]) -> tuple[Mean, dict[str, float]]:
+        """Through a pipeline in pieces: `grad` is the sum of gradients times weights."""
+        if self.pipe is None:
+            return super().accumulated(batches)
+        self.optimizer.zero_grad()
+        self.emit("on_batch")
+        pieces = [piece for batch in batches for piece in self.pieces(batch)]
+        counts = self.group.rows(np.array([len(pieces)]))[:, 0].tolist()
+        self.norms.begin(counts)
+        staged: Any = [self.compiled.program_for(piece) for piece in pieces]  # type: ignore[union-attr]
+        loss, parts = Mean(), dict[str, Mean]()
+        with self.pipe.watched(self.world.spans):
+            for one in self.pipe.run(staged, pieces, max(counts), self.norms.meet):
+                if not float(one.weight):  # nothing of it counts, and the mean over nothing is NaN
+                    continue
+                loss.update(float(one.value.item()), float(one.weight))
+                for name, part in one.parts.items():
+                    parts.setdefault(name, Mean()).update(float(part), float(one.weight))
+        return loss, {name: part.compute() for name, part in parts.items()}
+
+    def _meet(self, program: StepProgram | None) -> None:
+        if self.pipe is None:
+            super()._meet(program)
+
     def clip_scale(self, most: float) -> tuple[float, float]:
-        """Of the whole gradient: parts count once on each process, what is whole counts once."""
+        """Of the whole gradient: parts count once on each process, what is whole counts once, and what several stages
+        read on the first."""
         sums = np.zeros(2)  # of parts, of what is whole
         shared = np.zeros(2)  # the same, of what each of `group` has a piece of
         cut = {name for name, p in self.sharding.named if id(p) in self.sharding.cuts}
         for group in self.optimizer.param_groups:
             for name, p in zip(group["names"], group["params"], strict=True):
-                if p.grad is not None:
+                if p.grad is not None and (self.pipe is None or self.pipe.holders(name)[0] == self.pipe.rank):
                     pieces = self.zero and not isinstance(p.grad, SparseGrad)
                     (shared if pieces else sums)[int(name not in cut)] += total_norm([p.grad]) ** 2
         sums += self.group.rows(shared).sum(axis=0) if self.zero else shared
         parts = self.line.rows(sums)
-        norm = math.sqrt(float(parts[:, 0].sum() + parts[0, 1]))
+        squares = float(parts[:, 0].sum() + parts[0, 1])
+        if self.pipe is not None:
+            squares = float(self.mesh.group("pipeline").rows(np.array([squares])).sum())
+        norm = math.sqrt(squares)
         return norm, bound(norm, most)
 
     def agreed(self, flag: bool) -> bool:
@@ -318,8 +447,8 @@ def check_parts(optimizer: Optimizer) -> None:
 def uncut(error: TraceError) -> UsageError:
     """What is said of code that cannot be traced."""
     return UsageError(
-        f"distributed.tensor: {error.where} cannot be compiled ({error.reason}), and only a compiled step can be cut; "
-        "train with distributed.tensor=1"
+        f"distributed: {error.where} cannot be compiled ({error.reason}), and only a compiled step can be cut; train "
+        "with distributed.tensor=1 and pipeline=1"
     )
 
 

@@ -60,17 +60,8 @@ class ParallelTrainer(Trainer):
         check_together(settings)
         self.feeder = self if self.zero == 3 else None
         super().__init__(*args, **kwargs)
-        self.learned = [p for p in self.model.parameters() if p.requires_grad and not served(p)]
-        overlap = not group.one_machine if settings.overlap is None else settings.overlap
-        self.reduction = Reduction(
-            group,
-            self.learned,
-            wire=settings.wire,
-            megabytes=settings.bucket_megabytes,
-            overlap=overlap,
-            gather=not self.zero,
-            sparse=sparse_tables(self.model, self.learned) if self.zero > 1 else None,
-        )
+        self.options = settings
+        self.reduce([p for p in self.model.parameters() if p.requires_grad and not served(p)])
         self._shards: ShardedOptimizer | None = None
         if self.zero:
             check_elementwise(self.optimizer)
@@ -96,6 +87,21 @@ class ParallelTrainer(Trainer):
         check_same(self)
         for value in (*(p for p in self.model.parameters() if not served(p)), *self.model.buffers()):
             group.broadcast(_contiguous(value))
+
+    def reduce(self, learned: list[Tensor]) -> None:
+        """From now on the gradients of these parameters are summed over the ranks."""
+        settings = self.options
+        overlap = not self.group.one_machine if settings.overlap is None else settings.overlap
+        self.learned = learned
+        self.reduction = Reduction(
+            self.group,
+            learned,
+            wire=settings.wire,
+            megabytes=settings.bucket_megabytes,
+            overlap=overlap,
+            gather=not self.zero,
+            sparse=sparse_tables(self.model, learned) if self.zero > 1 else None,
+        )
 
     def fit(self) -> State:
         """As `Trainer` does; batch norms are over all ranks meanwhile."""

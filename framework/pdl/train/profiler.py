@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from pdl.distributed.clocks import clock_offsets, texts_on_first
 from pdl.distributed.group import Group
+from pdl.distributed.pipeline import Staged
 from pdl.files import write_atomic
 from pdl.ops.base import Op
 from pdl.ops.cost import multiply_adds, traffic
@@ -84,8 +86,12 @@ class Profiler(Hook):
     def on_batch(self, trainer: Trainer) -> None:
         self._enter("forward")
         if trainer.compiled is not None:
-            for made in trainer.compiled.programs.values():
-                if made is not None and made.executable.profile is None:
+            programs: Any = trainer.compiled.programs.values()
+            for made in programs:
+                if isinstance(made, Staged):
+                    for stage in made.stages.values():
+                        stage.profile = partial(self._on_stage, stage.number)
+                elif made is not None and made.executable.profile is None:
                     self._watch(made)
 
     def on_loss(self, trainer: Trainer) -> None:
@@ -156,14 +162,23 @@ class Profiler(Hook):
         def on_node(node: Node, begin: float, end: float) -> None:
             if self._phase == "forward" and id(node) in later:
                 self._enter("backward", begin)
-            ins = tuple(None if v is None else v.spec for v in node.inputs)
-            outs = tuple(v.spec for v in node.outputs)
-            phase = "backward" if id(node) in later else "forward"
-            event = _event(phase, node.op, ins, outs, begin, end, traffic(node.op, ins, outs))
-            event.about |= {"module": node.scope, "line": node.where}
-            self._step.append(event)
+            self._on_node("backward" if id(node) in later else "forward", node, begin, end)
 
         made.executable.profile = on_node
+
+    def _on_stage(self, number: int, later: bool, node: Node, begin: float, end: float) -> None:
+        """A node of a stage of a pipeline, which goes forward and backward by turns."""
+        phase = "backward" if later else "forward"
+        if self._phase in ("forward", "backward") and self._phase != phase:
+            self._enter(phase, begin)
+        self._on_node(phase, node, begin, end, stage=str(number))
+
+    def _on_node(self, phase: str, node: Node, begin: float, end: float, **about: str) -> None:
+        ins = tuple(None if v is None else v.spec for v in node.inputs)
+        outs = tuple(v.spec for v in node.outputs)
+        event = _event(phase, node.op, ins, outs, begin, end, traffic(node.op, ins, outs))
+        event.about |= {"module": node.scope, "line": node.where, **about}
+        self._step.append(event)
 
     # -- what it found -------------------------------------------------------------------------------------------------
     @property

@@ -128,6 +128,12 @@ class Distributed:
     tensor            processes that each have a part of every layer's weights and compute a part of every product
                       (Megatron-LM, arXiv 1909.08053); batches are one for all of them. Needs train.compile
     whole             patterns of names of parameters that `tensor` leaves whole
+    pipeline          processes that each have some of the layers, and pass on what these make (1F1B: arXiv 2104.04473).
+                      Needs train.compile
+    micro_batches     pieces of a batch that go through a pipeline one after the other, each as train.accumulate takes a
+                      batch: the more, the less a process waits. By default as many as divide it, up to 4 x pipeline
+    virtual_stages    pieces of the layers of each process of a pipeline, which then waits so many times less, and sends
+                      so many times more (interleaved 1F1B)
     wire              numbers in which gradients travel; bf16 halves the bytes, sums are float32
     bucket_megabytes  gradients that travel together
     overlap           whether they travel while the backward part goes on; by default between machines only, as within
@@ -152,6 +158,9 @@ class Distributed:
     data: Annotated[int, Range(1)] = 1
     tensor: Annotated[int, Range(1)] = 1
     whole: str | list[str] | None = None
+    pipeline: Annotated[int, Range(1)] = 1
+    micro_batches: Annotated[int, Range(1)] | None = None
+    virtual_stages: Annotated[int, Range(1)] = 1
     wire: Literal["fp32", "bf16"] = "fp32"
     bucket_megabytes: Annotated[float, Range(above=0)] = 4.0
     overlap: bool | None = None
@@ -173,7 +182,7 @@ class Distributed:
     @property
     def model(self) -> int:
         """Processes that have one model among them."""
-        return self.tensor
+        return self.tensor * self.pipeline
 
     @property
     def in_common(self) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,7 +19,9 @@ import numpy as np
 from pdl import random
 from pdl.config import Config
 from pdl.distributed.links import Link, measured
-from pdl.distributed.mesh import Mesh
+from pdl.distributed.mesh import AXES, Mesh
+from pdl.distributed.pipeline import Runner, draw, flows
+from pdl.distributed.schedule import Action, makespan, most_under_way, orders
 from pdl.dtype import Array
 from pdl.errors import DataError, TraceError, UsageError
 from pdl.hub.pretrained import deferred
@@ -26,12 +29,13 @@ from pdl.nn.norm import _BatchNorm
 from pdl.ops.precision import autocast
 from pdl.ops.sparse import SparseGrad
 from pdl.program.step import StepProgram
-from pdl.program.tree import leaves, structure
+from pdl.program.tree import leaves, rebuild, structure
 from pdl.tensor import Tensor, as_tensor, no_grad
 from pdl.train.assembly import assemble
 from pdl.train.freeze import Frozen
 from pdl.train.meshed import Sharding, check_parts
 from pdl.train.parallel import share
+from pdl.train.pipelined import Pipeline, micro_rows, pieces_of
 from pdl.train.recipe import Recipe
 from pdl.train.task import Loss, Task
 
@@ -70,6 +74,10 @@ class Plan:
     seconds   of a step by kind: compute, update, and the kinds of `sent`
     ops       what takes longest of the computing: (op, share)
     cut       what is said of the weights
+    stages    of a pipeline: each with its process, what it begins with, bytes of its weights, of a micro-batch's memory
+              and of what it sends for one, how many are under way at most, and seconds forward and backward. Memory is
+              that of the process that needs most, "compute" that of the one that has most to do, and "bubble" the time
+              that it waits: (P - 1) / (v m) of it where all stages take equally long
     """
 
     mesh: dict[str, int]
@@ -80,6 +88,7 @@ class Plan:
     seconds: dict[str, float] = field(default_factory=dict)
     ops: list[tuple[str, float]] = field(default_factory=list)
     cut: str = ""
+    stages: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:
@@ -131,7 +140,8 @@ class Planner:
         own = [(p, p._data) for p in self.model.parameters()]
         try:
             with self._norms(data) as norms, random.fork_seed(self.settings.seed):
-                return self._planned(mesh, batch, others, norms)
+                planned = self._pipelined if mesh.sizes["pipeline"] > 1 else self._planned
+                return planned(mesh, batch, others, norms)
         finally:
             for p, array in own:
                 p._data, p.grad = array, None
@@ -139,10 +149,9 @@ class Planner:
     def meshes(self, workers: int) -> tuple[list[Plan], list[str]]:
         """Plans of all meshes of so many processes, the quickest first, and of those that cannot be why not."""
         found, left = [], []
-        for tensor in range(1, workers + 1):
-            if workers % tensor:
-                continue
-            sizes = {"data": workers // tensor, "tensor": tensor}
+        pairs = [(p, t) for t in range(1, workers + 1) for p in range(1, workers + 1) if workers % (p * t) == 0]
+        for pipeline, tensor in pairs:
+            sizes = {"data": workers // (pipeline * tensor), "pipeline": pipeline, "tensor": tensor}
             try:
                 plan = self.plan(sizes)
             except UsageError as error:
@@ -200,10 +209,8 @@ class Planner:
         line = Echo(tensor)
         sharding = Sharding(self.model, tensor, 0, line, self.distributed.patterns)  # type: ignore[arg-type]
         name = type(self.model).__name__
-        try:
-            cut = sharding.decide(self.loss, batch) if tensor > 1 else ""
-            for each, p in sharding.named:
-                p._data = sharding.part_of(each, p._data) if id(p) in sharding.cuts else p._data.copy()
+        with self._explained(mesh):
+            cut = self._divided(sharding, batch)
             sharding.show(whole=True)
             try:
                 rewrite = sharding.rewrite if tensor > 1 else None
@@ -211,45 +218,163 @@ class Planner:
                 program = StepProgram(self.loss, self.model, (batch,), name, rewrite=rewrite, receiver=receiver)
             finally:
                 sharding.show(whole=False)
+        result = program(batch)
+        plan = Plan(dict(mesh.sizes), round(float(result.weight)), cut=cut)
+        each = self.settings.accumulate
+        counts = [(each * echo.sent, each * echo.messages) for echo in (line, norms)]
+        self._messages(plan, mesh, counts, self._learned())
+        self._state()
+        block = program.executable.plan.arena_bytes
+        gradients = sum(p.grad._data.nbytes for p in self._learned() if isinstance(p.grad, Tensor))
+        inside = 0 if program.receiver is not None else gradients  # of the block; otherwise they leave it as they come
+        self._memory(plan, mesh, sharding, {name for name, _ in sharding.named})
+        plan.memory["gradients"] = inside
+        plan.memory["activations"] = block - inside
+        if others:
+            plan.memory["other shapes"] = round(others * block)
+        if each > 1:
+            plan.memory["accumulated"] = 2 * gradients  # the sum, and the next addend
+        plan.seconds["compute"] = each * _least(lambda: program(batch))
+        self._finished(plan, mesh)
+        plan.ops = _longest(program, batch)
+        return plan
+
+    def _pipelined(self, mesh: Mesh, batch: Any, others: float, norms: Echo) -> Plan:
+        sizes = mesh.sizes
+        ranks, line = sizes["pipeline"], Echo(sizes["tensor"])
+        settings = replace(self.distributed, data=sizes["data"], pipeline=sizes["pipeline"], tensor=sizes["tensor"])
+        micros, rows = micro_rows(self.loader, settings)
+        piece = pieces_of(batch, micros, rows)[0]
+        sharding = Sharding(self.model, sizes["tensor"], 0, line, self.distributed.patterns)  # type: ignore[arg-type]
+        pipe = Pipeline(self.model, settings, sharding, 0, None)
+        name = type(self.model).__name__
+        with self._explained(mesh):
+            cut = self._divided(sharding, piece)
+            cut = "; ".join(filter(None, [pipe.decide(self.loss, piece), cut]))
+            staged = pipe.staged(self.loss, (piece,), name, range(pipe.stages))
+        runner, arrays = Runner(), [as_tensor(x)._data for x in leaves(piece)]
+        order, counts = orders(1, pipe.stages, 1)[0], np.zeros((pipe.stages + 1, 4), np.int64)
+        mark = [pipe.stages]
+
+        def before(action: Action | None) -> None:
+            """Messages between processes of the other axes belong to the stage that has sent them."""
+            now = np.array([line.sent, line.messages, norms.sent, norms.messages])
+            counts[mark[0]] += now - counts.sum(axis=0)
+            mark[0] = pipe.stages if action is None else action.stage
+
+        def once() -> list[list[Array]]:
+            self.optimizer.zero_grad()
+            return runner.run([staged], [arrays], [draw(staged.draws)], order, before)
+
+        values = iter(once()[0])
+        before(None)
+        first = counts[:-1].copy()
+        result = rebuild(staged.result, lambda x: Tensor(next(values)))
+        runner.seconds = {}
+        _least(once)
+        seconds = {key: min(times) for key, times in runner.seconds.items()}
+        total = micros * self.settings.accumulate
+        made = orders(ranks, pipe.chunks, total)
+        plan = Plan(dict(sizes), round(float(result.weight)) * micros, cut=cut)
+        stages = [staged.stages[s] for s in range(pipe.stages)]
+        for stage in stages:
+            away = [c for c in stage.leaves if c.target % ranks != stage.number % ranks]
+            back = [c for c in stage.arrives if flows(c.value) and c.source % ranks != stage.number % ranks]
+            owned = [n for n, numbers in pipe.owners.items() if stage.number in numbers]
+            plan.stages.append({
+                "process": stage.number % ranks, "begins": (["", *pipe.begins])[stage.number],
+                "weights": sum(pipe.named[n]._data.nbytes for n in owned), "micro_batch": stage.nbytes,
+                "under_way": most_under_way(made[stage.number % ranks])[stage.number],
+                "sent": sum(c.value.nbytes for c in (*away, *back)), "messages": len(away) + len(back),
+                "forward": seconds[True, stage.number], "backward": seconds[False, stage.number],
+            })  # fmt: skip
+
+        def of(rank: int, value: Callable[[dict[str, Any]], float]) -> float:
+            return sum(value(each) for each in plan.stages if each["process"] == rank)
+
+        def by_stage(column: int) -> list[int]:
+            return [total * int(first[rank::ranks, column].sum()) for rank in range(ranks)]
+
+        self._state()
+        learned = {id(p): n for n, p in sharding.named if p.requires_grad and p.grad is not None}
+        memories, kept = [], dict(plan.memory)
+        for rank in range(ranks):
+            plan.memory = dict(kept)
+            self._memory(plan, mesh, sharding, {n for n, _ in sharding.named if rank in pipe.holders(n)})
+            mine = [p for p in self._learned() if rank in pipe.holders(learned[id(p)])]
+            plan.memory["gradients"] = sum(p.grad._data.nbytes for p in mine if isinstance(p.grad, Tensor))
+            plan.memory["activations"] = round(of(rank, lambda each: each["under_way"] * each["micro_batch"]))
+            memories.append(plan.memory)
+        plan.memory = max(memories, key=lambda memory: sum(memory.values()))
+        busiest = max(range(ranks), key=lambda rank: of(rank, lambda each: each["forward"] + each["backward"]))
+        holds = [p for p in self._learned() if busiest in pipe.holders(learned[id(p)])]
+        self._messages(plan, mesh, [(max(by_stage(i)), max(by_stage(i + 1))) for i in (0, 2)], holds)
+        plan.sent["pipeline"] = total * max(round(of(rank, lambda each: each["sent"])) for rank in range(ranks))
+        plan.messages["pipeline"] = total * max(round(of(r, lambda each: each["messages"])) for r in range(ranks))
+
+        def took(action: Action) -> float:
+            return seconds[action.forward, action.stage]
+
+        hop = max(self.link.seconds(each["sent"], each["messages"]) for each in plan.stages) / 2
+        compute = total * of(busiest, lambda each: each["forward"] + each["backward"])
+        alone, spread = makespan(made, took) or 0.0, makespan(made, took, hop) or 0.0
+        for p in self._learned():
+            p.grad = p.grad if busiest in pipe.holders(learned[id(p)]) else None
+        plan.seconds = {"compute": compute, "bubble": alone - compute}
+        self._finished(plan, mesh)
+        plan.seconds["pipeline"] = spread - alone
+        taken: dict[str, float] = {}
+        for stage in stages:
+            stage.profile = lambda later, *seen: _add(taken, *seen)
+        once()
+        plan.ops = _shares(taken)
+        return plan
+
+    @contextmanager
+    def _explained(self, mesh: Mesh) -> Iterator[None]:
+        """What cannot be traced cannot be planned."""
+        try:
+            yield
         except TraceError as error:
             raise UsageError(
                 f"mesh {mesh}: {error.where} cannot be compiled, so nothing can be planned: {error.reason}"
             ) from error
-        result = program(batch)
-        plan = Plan(dict(mesh.sizes), round(float(result.weight)), cut=cut)
-        counts = [(echo.sent, echo.messages) for echo in (line, norms)]
-        self._messages(plan, mesh, counts)
-        optimizer = self.optimizer
-        optimizer.state = {}
-        optimizer.step(scale=0.0)
-        self._memory(plan, mesh, sharding, program, others)
-        accumulate = self.settings.accumulate
-        plan.seconds["compute"] = accumulate * _least(lambda: program(batch))
-        plan.seconds["update"] = _least(lambda: optimizer.step(scale=0.0)) / (
+
+    def _divided(self, sharding: Sharding, batch: Any) -> str:
+        """Give the parameters the parts that a process of the tensor axis has; what is said of it."""
+        cut = sharding.decide(self.loss, batch) if sharding.parts > 1 else ""
+        for each, p in sharding.named:
+            p._data = sharding.part_of(each, p._data) if id(p) in sharding.cuts else p._data.copy()
+        return cut
+
+    def _state(self) -> None:
+        """Let the optimiser make its state."""
+        self.optimizer.state = {}
+        self.optimizer.step(scale=0.0)
+
+    def _finished(self, plan: Plan, mesh: Mesh) -> None:
+        """Seconds of what follows the gradients, and of messages."""
+        plan.seconds["update"] = _least(lambda: self.optimizer.step(scale=0.0)) / (
             mesh.sizes["data"] if self.distributed.zero else 1
         )
         if mesh.sizes["data"] > 1:
             plan.seconds["summing"] = self._summing()
         for kind, sent in plan.sent.items():
             plan.seconds[kind] = self.link.seconds(sent, plan.messages[kind])
-        plan.ops = _longest(program, batch)
-        return plan
 
-    def _messages(self, plan: Plan, mesh: Mesh, counts: Sequence[tuple[int, int]]) -> None:
+    def _messages(self, plan: Plan, mesh: Mesh, counts: Sequence[tuple[int, int]], learned: Sequence[Any]) -> None:
         """Bytes and messages of a step; gradients as `pdl.distributed.reduction` sends them."""
         (tensor, tensor_messages), (norms, norm_messages) = counts
-        each, data = self.settings.accumulate, mesh.sizes["data"]
+        data = mesh.sizes["data"]
         if mesh.sizes["tensor"] > 1:
-            plan.sent["tensor"], plan.messages["tensor"] = each * tensor, each * tensor_messages
+            plan.sent["tensor"], plan.messages["tensor"] = tensor, tensor_messages
         if data == 1:
             return
         if norm_messages:
-            plan.sent["batch norms"], plan.messages["batch norms"] = each * norms, each * norm_messages
-        dense = sum(p.grad._data.nbytes for p in self._learned() if isinstance(p.grad, Tensor))
+            plan.sent["batch norms"], plan.messages["batch norms"] = norms, norm_messages
+        dense = sum(p.grad._data.nbytes for p in learned if isinstance(p.grad, Tensor))
         rows = sum(
-            p.grad.values._data.nbytes + p.grad.rows._data.nbytes
-            for p in self._learned()
-            if isinstance(p.grad, SparseGrad)
+            p.grad.values._data.nbytes + p.grad.rows._data.nbytes for p in learned if isinstance(p.grad, SparseGrad)
         )
         wire = 2 if self.distributed.wire == "bf16" else 1
         ways = 1 if self.distributed.zero else 2
@@ -259,27 +384,21 @@ class Planner:
         if self.distributed.zero:
             plan.sent["weights"], plan.messages["weights"] = (data - 1) * dense // data, buckets
 
-    def _memory(self, plan: Plan, mesh: Mesh, sharding: Sharding, program: StepProgram, others: float) -> None:
-        """Bytes by kind."""
+    def _memory(self, plan: Plan, mesh: Mesh, sharding: Sharding, names: set[str]) -> None:
+        """Bytes by kind of what stays, of a process that has these parameters."""
         data, zero = mesh.sizes["data"], self.distributed.zero
-        learned = self._learned()
-        gradients = sum(p.grad._data.nbytes for p in learned if isinstance(p.grad, Tensor))
-        state = sum(v.nbytes for s in self.optimizer.state.values() for v in s.values() if isinstance(v, np.ndarray))
-        cut = sum(p._data.nbytes for _, p in sharding.named if id(p) in sharding.cuts)
+        own = [p for name, p in sharding.named if name in names]
+        gradients = sum(p.grad._data.nbytes for p in own if p.requires_grad and isinstance(p.grad, Tensor))
+        states = [state for name, state in self.optimizer.state.items() if name in names]
+        state = sum(v.nbytes for s in states for v in s.values() if isinstance(v, np.ndarray))
+        cut = sum(p._data.nbytes for p in own if id(p) in sharding.cuts)
         plan.memory["cut weights"] = cut
-        plan.memory["whole weights"] = sum(p._data.nbytes for _, p in sharding.named) - cut
+        plan.memory["whole weights"] = sum(p._data.nbytes for p in own) - cut
         plan.memory["buffers"] = sum(b._data.nbytes for b in self.model.buffers())
-        block = program.executable.plan.arena_bytes
-        inside = 0 if program.receiver is not None else gradients  # of the block; otherwise they leave it as they come
-        plan.memory["gradients"] = inside
-        plan.memory["activations"] = block - inside
-        if others:
-            plan.memory["other shapes"] = round(others * block)
+        plan.memory["gradients"] = plan.memory["activations"] = 0
         plan.memory["optimizer"] = state // (data if zero else 1)
         if self.settings.ema is not None:
             plan.memory["averages"] = plan.memory["cut weights"] + plan.memory["whole weights"] + plan.memory["buffers"]
-        if self.settings.accumulate > 1:
-            plan.memory["accumulated"] = 2 * gradients  # the sum, and the next addend
         if data > 1:
             plan.memory["exchange"] = 2 * gradients if zero < 2 else gradients // data
 
@@ -332,15 +451,19 @@ def _least(function: Callable[[], Any]) -> float:
 def _longest(program: StepProgram, batch: Any) -> list[tuple[str, float]]:
     """The ops that take longest, with their shares of the time of all."""
     taken: dict[str, float] = {}
-
-    def add(node: Any, begin: float, end: float) -> None:
-        taken[node.op.op_name] = taken.get(node.op.op_name, 0.0) + end - begin
-
-    program.executable.profile = add
+    program.executable.profile = partial(_add, taken)
     try:
         program(batch)
     finally:
         program.executable.profile = None
+    return _shares(taken)
+
+
+def _add(taken: dict[str, float], node: Any, begin: float, end: float) -> None:
+    taken[node.op.op_name] = taken.get(node.op.op_name, 0.0) + end - begin
+
+
+def _shares(taken: dict[str, float]) -> list[tuple[str, float]]:
     total = sum(taken.values()) or 1.0
     return [(op, taken[op] / total) for op in sorted(taken, key=lambda op: -taken[op])[:_OPS]]
 
@@ -373,4 +496,4 @@ def plan(
         return *planner.meshes(workers), link
     sizes = Mesh.parse(mesh).sizes if isinstance(mesh, str) else mesh
     settings = checked.distributed
-    return [planner.plan(sizes or {"data": settings.data, "tensor": settings.tensor})], [], link
+    return [planner.plan(sizes or {axis: getattr(settings, axis) for axis in AXES})], [], link

@@ -11,9 +11,12 @@ from tests.framework.distributed.conftest import Ranks
 
 def test_neighbours_are_of_one_tensor_axis() -> None:
     mesh = Mesh({"data": 2, "tensor": 3}, rank=4)
-    assert mesh.place == {"data": 1, "tensor": 1}
+    assert mesh.place == {"data": 1, "pipeline": 0, "tensor": 1}
     assert mesh.ranks("tensor") == [3, 4, 5]
     assert mesh.ranks("data") == [1, 4]
+    mesh = Mesh({"data": 2, "pipeline": 2, "tensor": 2}, rank=5)
+    assert mesh.ranks("pipeline") == [5, 7]
+    assert mesh.ranks("data") == [1, 5]
     assert str(Mesh.parse("tensor=2, data=4")) == "data=4 x tensor=2"
 
 

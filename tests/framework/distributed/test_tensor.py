@@ -78,7 +78,8 @@ def test_what_has_no_rule_leaves_weights_whole() -> None:
     assert "a.weight (ArgSort needs all of what it makes)" in left.summary()
 
 
-CODE = """
+#: nets, a task and a hook
+NETS = """
     import json
     from functools import partial
     from pathlib import Path
@@ -148,7 +149,11 @@ CODE = """
                 file = Path(f"checkpoint{size}-{0 if group is None else group.rank}.safetensors")
                 checkpoint.save(file, trainer.state_dict())
                 self.tree = checkpoint.load(file)
+"""
 
+CODE = (
+    NETS
+    + """
     group = world()
     size = 1 if group is None else group.size
     mesh = {"tensor": min(size, 2)}
@@ -215,6 +220,7 @@ CODE = """
     if group is None or group.rank == 0:
         np.savez(f"found{size}.npz", **found)
 """
+)
 
 
 def test_a_mesh_learns_what_one_process_learns(ranks: Ranks, tmp_path: Path) -> None:

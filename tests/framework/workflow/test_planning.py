@@ -51,10 +51,27 @@ def test_a_mesh_divides_and_sends(planner: Planner) -> None:
     assert again.memory == alone.memory
 
 
+def test_stages_have_their_weights_and_wait(planner: Planner) -> None:
+    alone, piped = planner.plan({}), planner.plan({"pipeline": 2})
+    assert piped.samples == 32
+    held = [s["weights"] for s in piped.stages]
+    assert sum(held) == alone.memory["whole weights"]
+    assert piped.memory["whole weights"] == max(held)
+    assert piped.memory["optimizer"] == 2 * max(held)
+    assert [s["under_way"] for s in piped.stages] == [2, 1]
+    assert piped.memory["activations"] in [s["under_way"] * s["micro_batch"] for s in piped.stages]
+    assert piped.messages["pipeline"] == 8  # of a process: 8 micro-batches there, or their gradients back
+    forth, back = (s["forward"] + s["backward"] for s in piped.stages)
+    assert piped.seconds["compute"] == pytest.approx(8 * max(forth, back))
+    assert piped.seconds["bubble"] == pytest.approx(min(forth, back), rel=0.5)
+    assert piped.seconds["pipeline"] >= 2e-4
+
+
 def test_meshes_of_workers_are_sorted_by_time(planner: Planner) -> None:
     found, left = planner.meshes(4)
     assert [p.step for p in found] == sorted(p.step for p in found)
-    assert {(p.mesh["data"], p.mesh["tensor"]) for p in found} == {(4, 1), (2, 2), (1, 4)}
+    sizes = {(p.mesh["data"], p.mesh["pipeline"], p.mesh["tensor"]) for p in found}
+    assert sizes == {(4, 1, 1), (2, 1, 2), (1, 1, 4), (2, 2, 1), (1, 4, 1), (1, 2, 2)}
     assert left == []
 
 
@@ -67,7 +84,7 @@ def test_the_command_prints_tables_and_json(capsys: Capture) -> None:
     assert main([*arguments, "--workers", "2", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["link"] == {"bandwidth": 1e9, "latency": pytest.approx(5e-5), "how": "as given"}
-    assert {tuple(p["mesh"].values()) for p in told["plans"]} == {(2, 1), (1, 2)}
+    assert {tuple(p["mesh"].values()) for p in told["plans"]} == {(2, 1, 1), (1, 2, 1), (1, 1, 2)}
 
 
 def test_what_cannot_be_planned_is_said() -> None:
