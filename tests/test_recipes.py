@@ -28,6 +28,7 @@ QUICK = {
     "pdl_cv.Detection": (),  # their nets take long; tests/cv trains small ones
     "pdl_cv.InstanceSegmentation": (),
     "pdl_cv.Keypoints": (),
+    "pdl_cv.Retrieval": ("cv/orl_faces",),
     "pdl_cv.Segmentation": (),
     "pdl_graph.GraphInfomax": ("graph/cora_dgi",),
     "pdl_graph.GraphPrediction": ("graph/esol_gin", "graph/mutag_gin"),

@@ -90,6 +90,7 @@ WORDS = Vocabulary(["a", "b"])
 NODES = {"graph.start": np.array([0, 1, 2]), "graph.neighbours": np.array([1, 0], np.int32)}
 REPLIES = {"vectors.words": np.eye(2, dtype=np.float16)}
 IMAGE = [{"step": "image", "mode": "rgb"}]
+PICTURES = {"words.vectors": np.eye(2, dtype=np.float32), "words.pictures": np.zeros((2, 64, 64, 3), np.uint8)}
 WORDS_OF = {"kind": "words", "special": {"pad": "a", "unknown": "b"}}
 TEXT = {"vocabulary": "words", "tokenizer": WORDS_OF}
 MASKED = {**TEXT, "tokenizer": {"kind": "words", "special": {"pad": "a", "unknown": "b", "mask": "b"}}, "masks": True}
@@ -103,6 +104,8 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": IMAGE, "post": [{"step": "keypoints"}]},
         {"pre": IMAGE, "post": [CENTRES]},
         {"pre": IMAGE, "post": [{"step": "segmentation"}]},
+        {"pre": IMAGE, "post": [{"step": "nearest"}]},
+        {"pre": IMAGE, "post": [{"step": "nearest_in", "gallery": "words"}], "constants": PICTURES},
     ],
     "pdl-graph": [
         {"pre": [{"step": "graph", "part": "x", "kind": "node", "features": 4}]},

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pdl.data.buckets import BucketBatchSampler, bucket_sizes
+from pdl.data.by_class import ByClass
 from pdl.data.checks import check
 from pdl.data.collating import collate
 from pdl.data.dataset import (
@@ -50,11 +51,11 @@ if TYPE_CHECKING:
     from pdl.data import image, transforms  # noqa: F401 - loaded when named
 
 __all__ = [
-    "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "BucketBatchSampler", "ClassBatchSampler", "Compose",
-    "ConcatDataset", "DataFault", "DataLoader", "Dataset", "Fault", "Few", "Fold", "IterableDataset", "Pipeline",
-    "RandomSampler", "Sample", "SampleRandom", "Sampler", "SequentialSampler", "ShardSampler", "Shards", "StandIn",
-    "Subset", "Transform", "TupleDataset", "WeightedSampler", "as_dataset", "bucket_sizes", "cached_arrays", "check",
-    "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find", "labels_of", "sample_name",
+    "ArrayDataset", "Batch", "BatchRandom", "BatchSampler", "BucketBatchSampler", "ByClass", "ClassBatchSampler",
+    "Compose", "ConcatDataset", "DataFault", "DataLoader", "Dataset", "Fault", "Few", "Fold", "IterableDataset",
+    "Pipeline", "RandomSampler", "Sample", "SampleRandom", "Sampler", "SequentialSampler", "ShardSampler", "Shards",
+    "StandIn", "Subset", "Transform", "TupleDataset", "WeightedSampler", "as_dataset", "bucket_sizes", "cached_arrays",
+    "check", "check_ratios", "collate", "data_root", "digest", "fault", "file_hash", "find", "labels_of", "sample_name",
     "stable_split", "stratified_split", "to_get", "under_roots", "write_counts",
 ]
 

@@ -52,6 +52,7 @@ def class_folders(
     seed: int = 0,
     classes: Sequence[str] | None = None,
     allow_empty: bool = False,
+    depth: int = 1,
 ) -> Labelled:
     """The files of a split of a folder that has a folder for each class, at any depth, sorted by name so that the order
     never changes; `what` they are ("images"), for messages of the data set `owner`.
@@ -64,13 +65,14 @@ def class_folders(
     classes     the class list; by default the folders of train (or of the only level), sorted by name
     extensions  which files count, lower case
     allow_empty  accept classes without files
+    depth       how deep class folders lie: 2 of ALPHABET/CHARACTER, which is then the name of a class
     """
     endings = tuple(e.lower() for e in extensions)
     top = locate(root)
     base, cutting = _base(owner, top, split, ratios)
-    names = list(classes) if classes is not None else _classes(split_folder(top, "train") or base, what)
+    names = list(classes) if classes is not None else _classes(split_folder(top, "train") or base, what, depth)
     empty = allow_empty or (split is not None and split != "train" and not cutting)
-    paths, labels = _scan(base, names, endings, what, empty)
+    paths, labels = _scan(base, names, endings, what, empty, depth)
     if cutting and ratios is not None and split is not None:
         keys = [Path(p).as_posix() for p in paths]
         rows = stratified_split(labels, ratios, split, seed=seed, keys=keys)
@@ -114,10 +116,10 @@ def _base(owner: str, top: Path, split: str | None, ratios: Mapping[str, float] 
 
 
 def _scan(
-    base: Path, names: list[str], endings: tuple[str, ...], what: str, allow_empty: bool
+    base: Path, names: list[str], endings: tuple[str, ...], what: str, allow_empty: bool, depth: int
 ) -> tuple[list[str], np.ndarray]:
     """Relative paths and labels, class by class."""
-    unknown = sorted(set(_folders(base)) - set(names))
+    unknown = sorted(set(_folders(base, depth)) - set(names))
     if unknown:
         raise fault(
             base / unknown[0],
@@ -148,17 +150,22 @@ def split_folder(top: Path, split: str) -> Path | None:
     return None
 
 
-def _folders(base: Path) -> list[str]:
+def _folders(base: Path, depth: int = 1) -> list[str]:
+    """Folders that lie so deep below `base`, relative to it, sorted."""
     try:
-        return sorted(e.name for e in os.scandir(base) if e.is_dir() and not e.name.startswith("."))
+        names = sorted(e.name for e in os.scandir(base) if e.is_dir() and not e.name.startswith("."))
     except OSError as error:
         raise unreadable(base, error) from error
+    if depth == 1:
+        return names
+    return [f"{name}/{below}" for name in names for below in _folders(base / name, depth - 1)]
 
 
-def _classes(base: Path, what: str) -> list[str]:
-    names = _folders(base)
+def _classes(base: Path, what: str, depth: int) -> list[str]:
+    names = _folders(base, depth)
     if not names:
-        raise fault(base, "holds no class folders", f"make a folder for each class and put its {what} there")
+        where = "" if depth == 1 else f" {depth} folders deep"
+        raise fault(base, f"holds no class folders{where}", f"make a folder for each class and put its {what} there")
     return names
 
 

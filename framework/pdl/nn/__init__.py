@@ -54,7 +54,16 @@ from pdl.nn.loss import (
     SmoothL1Loss,
     TripletMarginLoss,
 )
-from pdl.nn.metric import ArcFaceLoss, GE2ELoss
+from pdl.nn.metric import (
+    ArcFaceLoss,
+    CosFaceLoss,
+    GE2ELoss,
+    NPairLoss,
+    QuadrupletLoss,
+    SoftmaxLoss,
+    SupConLoss,
+    TripletLoss,
+)
 from pdl.nn.module import Buffer, Module, Parameter, Table
 from pdl.nn.norm import (
     BatchNorm1d,
@@ -110,7 +119,8 @@ __all__ = [
     "Upsample", "PixelShuffle", "PixelUnshuffle",
     "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss",
     "KLDivLoss", "FocalLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "HingeEmbeddingLoss", "TripletMarginLoss",
-    "MultiMarginLoss", "CTCLoss", "ArcFaceLoss", "GE2ELoss",
+    "MultiMarginLoss", "CTCLoss", "SoftmaxLoss", "ArcFaceLoss", "CosFaceLoss", "GE2ELoss", "TripletLoss",
+    "QuadrupletLoss", "NPairLoss", "SupConLoss",
     "Summary", "stages", "summary",
     "from_torch", "to_torch",
     "init",

@@ -6,4 +6,5 @@ from pdl_cv.detection import Detection
 from pdl_cv.instance import InstanceSegmentation
 from pdl_cv.keypoints import Keypoints
 from pdl_cv.models import *
+from pdl_cv.retrieval import Retrieval
 from pdl_cv.segmentation import Segmentation

@@ -92,6 +92,7 @@ LAYERS: list[Row] = [
     Row(nn.DropPath, (IMAGE,), IMAGE),
     Row(lambda: nn.Embedding(5, 3, padding_idx=0), (index(0, 4, 4),), (3, 3)),
     Row(lambda: nn.EmbeddingBag(5, 3), (pdl.tensor(np.array([[0, 1], [4, 4]])),), (2, 3)),
+    Row(lambda: nn.Ensemble([nn.Linear(4, 3), nn.Linear(4, 3)]), ((2, 4),), (2, 3)),
     Row(lambda: nn.RNN(4, 3), (SEQUENCE,), (2, 6, 3)),
     Row(lambda: nn.GRU(4, 3, num_layers=2, dropout=0.5), (SEQUENCE,), (2, 6, 3)),
     Row(lambda: nn.LSTM(4, 3, bidirectional=True, bias=False), (SEQUENCE,), (2, 6, 6)),
@@ -121,6 +122,12 @@ LAYERS: list[Row] = [
     Row(nn.TripletMarginLoss, ((3, 4), (3, 4), (3, 4)), ()),
     Row(nn.MultiMarginLoss, ((3, 4), index(0, 3, 1)), ()),
     Row(lambda: nn.ArcFaceLoss(5, 4), ((3, 4), index(0, 3, 1)), ()),
+    Row(lambda: nn.CosFaceLoss(5, 4), ((3, 4), index(0, 3, 1)), ()),
+    Row(lambda: nn.SoftmaxLoss(5, 4), ((3, 4), index(0, 3, 1)), ()),
+    Row(nn.TripletLoss, ((4, 4), index(0, 1, 0, 1)), ()),
+    Row(nn.QuadrupletLoss, ((6, 4), index(0, 1, 2, 0, 1, 2)), ()),
+    Row(nn.NPairLoss, ((4, 4), index(0, 1, 0, 1)), ()),
+    Row(nn.SupConLoss, ((4, 4), index(0, 1, 0, 1)), ()),
     Row(lambda: nn.GE2ELoss(reduction="none"), ((2, 3, 4),), (2, 3)),
     Row(nn.CTCLoss, ((2, 6, 4), pdl.tensor(np.array([[1, 2], [3, 3]])), index(6, 5), index(2, 1)), ()),
 ]  # fmt: skip
@@ -175,7 +182,10 @@ def test_layer_in_bfloat16_and_back(row: Row) -> None:
     exact = first(layer.eval()(*inputs_of(row))).data
     inputs = inputs_of(row, "bfloat16")
     y = first(layer.to("bfloat16")(*inputs))
-    wide = nn.CrossEntropyLoss | nn.ArcFaceLoss | nn.GE2ELoss
+    wide = (
+        nn.CrossEntropyLoss, nn.SoftmaxLoss, nn.ArcFaceLoss, nn.CosFaceLoss, nn.GE2ELoss, nn.TripletLoss,
+        nn.QuadrupletLoss, nn.NPairLoss, nn.SupConLoss,
+    )  # fmt: skip
     assert y.dtype == (pdl.float32 if isinstance(layer, wide) else pdl.bfloat16)
     np.testing.assert_allclose(y.data.astype(np.float32), exact, atol=0.05 * np.abs(exact).max() + 0.02)
     y.sum().backward()

@@ -61,3 +61,86 @@ def test_gradients() -> None:
     gradcheck(lambda x, w: arc(x, labels), [x, arc.weight])
     y = pdl.Tensor(RNG.standard_normal((2, 3, 4)), dtype="float64", requires_grad=True)
     gradcheck(lambda y, w, b: ge2e(y), [y, ge2e.weight, ge2e.bias])
+
+
+# -- the samples of a batch against each other -------------------------------------------------------------------------
+LABELS = np.array([0, 1, 0, 2, 1, 0, 2, 3])  # class 3 has one sample
+VECTORS = RNG.standard_normal((8, 5))
+
+
+def triplets() -> list[tuple[int, int, int]]:
+    n = range(len(LABELS))
+    return [(a, p, k) for a in n for p in n for k in n if a != p and LABELS[a] == LABELS[p] != LABELS[k]]
+
+
+def distances() -> np.ndarray:
+    e = unit(VECTORS)
+    return np.linalg.norm(e[:, None] - e[None], axis=-1)
+
+
+def test_cosface_and_softmax_are_their_formulas() -> None:
+    pdl.seed(0)
+    cos, plain, x = nn.CosFaceLoss(5, 4, margin=0.2, scale=8.0), nn.SoftmaxLoss(5, 4), RNG.standard_normal((6, 4))
+    labels = np.arange(6) % 5
+    logits = 8 * (unit(x) @ unit(cos.weight.data.astype(float)).T - 0.2 * np.eye(5)[labels])
+    found = cos(pdl.tensor(x.astype(np.float32)), pdl.tensor(labels)).item()
+    assert found == pytest.approx(-log_softmax(logits)[np.arange(6), labels].mean(), rel=1e-5)
+    logits = plain.linear(pdl.tensor(x.astype(np.float32))).data.astype(float)
+    found = plain(pdl.tensor(x.astype(np.float32)), pdl.tensor(labels)).item()
+    assert found == pytest.approx(-log_softmax(logits)[np.arange(6), labels].mean(), rel=1e-5)
+
+
+def cost(difference: float, margin: float | None) -> float:
+    return math.log1p(math.exp(difference)) if margin is None else max(0.0, difference + margin)
+
+
+@pytest.mark.parametrize("margin", [0.2, None])
+def test_triplets_are_mined_as_they_say(margin: float | None) -> None:
+    d, anchors = distances(), [a for a in range(8) if LABELS[a] != 3]
+    other = LABELS[:, None] != LABELS
+    same = ~other & ~np.eye(8, dtype=bool)
+    hard = [cost(d[a][same[a]].max() - d[a][other[a]].min(), margin) for a in anchors]
+    every = [value for a, p, n in triplets() if (value := cost(d[a, p] - d[a, n], margin)) > 0]
+    semi = []
+    for a, p in zip(*np.nonzero(same), strict=True):
+        beyond = d[a][other[a] & (d[a] > d[a, p])]
+        semi.append(cost(d[a, p] - (beyond.min() if len(beyond) else d[a][other[a]].max()), margin))
+    for mining, expected in (("hard", hard), ("semi_hard", semi), ("all", every)):
+        loss = nn.TripletLoss(mining=mining, margin=margin)  # type: ignore[arg-type]
+        assert loss(pdl.tensor(VECTORS), pdl.tensor(LABELS)).item() == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_quadruplets_npairs_and_supervised_contrast_are_their_formulas() -> None:
+    x, labels, d, s = pdl.tensor(VECTORS), pdl.tensor(LABELS), distances(), unit(VECTORS) @ unit(VECTORS).T
+    other = LABELS[:, None] != LABELS
+    same = ~other & ~np.eye(8, dtype=bool)
+    expected = []
+    for a in np.flatnonzero(same.any(axis=1)):
+        far, near = d[a][same[a]].max(), d[a][other[a]].min()
+        between = min(d[m, n] for m in range(8) for n in range(8) if other[a, m] and other[a, n] and other[m, n])
+        expected.append(max(0, far - near + 0.2) + max(0, far - between + 0.1))
+    assert nn.QuadrupletLoss()(x, labels).item() == pytest.approx(np.mean(expected), rel=1e-5)
+    pairs = [-math.log(np.exp(9 * s[a, p]) / (np.exp(9 * s[a, p]) + np.exp(9 * s[a][other[a]]).sum()))
+             for a, p in zip(*np.nonzero(same), strict=True)]  # fmt: skip
+    assert nn.NPairLoss(scale=9.0)(x, labels).item() == pytest.approx(np.mean(pairs), rel=1e-5)
+    contrast = []
+    for a in np.flatnonzero(same.any(axis=1)):
+        total = np.exp(np.delete(s[a], a) / 0.2).sum()
+        contrast.append(np.mean([-math.log(np.exp(s[a, p] / 0.2) / total) for p in np.flatnonzero(same[a])]))
+    assert nn.SupConLoss(temperature=0.2)(x, labels).item() == pytest.approx(np.mean(contrast), rel=1e-5)
+
+
+BATCH = [nn.TripletLoss(), nn.TripletLoss(mining="hard"), nn.TripletLoss(mining="all", margin=None),
+         nn.QuadrupletLoss(margin=0.7, second=0.4), nn.NPairLoss(), nn.SupConLoss()]  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", BATCH, ids=str)
+def test_gradients_within_a_batch(loss: nn.Module) -> None:
+    x = pdl.Tensor(VECTORS, dtype="float64", requires_grad=True)
+    gradcheck(lambda x: loss(x, pdl.tensor(LABELS)), [x])
+    alone = loss(x, pdl.tensor(np.arange(8)))  # no two of one class
+    alone.backward()
+    assert alone.item() == 0
+    assert np.isfinite(x.grad.data).all()  # type: ignore[union-attr]
+    with pytest.raises(ShapeError, match=r"labels \[N\]"):
+        loss(x, pdl.tensor(LABELS[:3]))

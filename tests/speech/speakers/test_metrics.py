@@ -1,37 +1,15 @@
-"""Trials: which pairs are compared, and what is measured of them."""
+"""What is measured of trials of speakers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pdl.ranking import auc, equal_error_rate
-from pdl_speech.speakers.metrics import Trials, drawn_pairs, listed_pairs, speaker_metrics
+from pdl.train.embeddings import Trials
+from pdl_speech.speakers.metrics import speaker_metrics
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 6, 60)
-
-
-def test_all_pairs_or_as_many_as_asked_for() -> None:
-    every = drawn_pairs(LABELS, 10_000, 0)
-    assert len(every) == 60 * 59 // 2
-    some = drawn_pairs(LABELS, 200, 0)
-    assert len(some) == len({tuple(pair) for pair in some.tolist()}) == 200
-    assert (some[:, 0] < some[:, 1]).all()
-    assert (LABELS[some[:, 0]] == LABELS[some[:, 1]]).sum() == 100
-    np.testing.assert_array_equal(some, drawn_pairs(LABELS, 200, 0))
-    assert (some != drawn_pairs(LABELS, 200, 1)).any()
-    few = drawn_pairs(np.arange(30) // 2, 300, 0)  # 15 pairs of one speaker, all of them
-    assert (few[:, 0] // 2 == few[:, 1] // 2).sum() == 15
-
-
-def test_a_list_names_recordings_by_the_ends_of_their_paths() -> None:
-    names = ["/data/a/1.wav", "/data/a/2.wav", "/data/b/1.wav"]
-    found = listed_pairs([(True, "a/1.wav", "a/2.wav"), (False, "a/2.wav", "b/1.wav")], names)
-    assert found is not None
-    assert found[0].tolist() == [[0, 1], [1, 2]]
-    assert found[1].tolist() == [1, 0]
-    assert listed_pairs([(True, "a/1.wav", "c/1.wav")], names) is None
-    assert listed_pairs([(True, "a/1.wav", "a/2.wav")], [*names, names[0]]) is None  # in two pieces
 
 
 def test_what_is_measured_does_not_depend_on_batches() -> None:

@@ -167,7 +167,7 @@ def test_batches_of_ge2e(voices: Path) -> None:
         made = task.evaluate(net, ragged).outputs[0]
         alone = net(pdl.tensor(ragged["audio"][3][None])).numpy()[0]
     np.testing.assert_allclose(made[3], alone, atol=1e-5)
-    for words, match in (({"crops": 3}, "must be a multiple of"), ({"crops": 8}, "2 speakers at least")):
+    for words, match in (({"crops": 3}, "must be a multiple of"), ({"crops": 8}, "2 classes at least")):
         wrong = recipe(voices, task={"_target_": "pdl_speech.SpeakerVerification", "loss": "ge2e", **words})
         task = wrong.task.build()
         task.prepare(wrong, datasets)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import DataError, UsageError
+from pdl.errors import DataError, ShapeError, UsageError
 from pdl.files import replacing
 from pdl.runtime.arrays import read_arrays
 from pdl.runtime.sample import Sample
@@ -41,15 +41,19 @@ class Enrolment:
     names    each once
     vectors  float32 [P, C] of length 1: the direction of the mean of the directions of what was given for a name
     probe    float32 [C]: the vector of an input that the model makes up, by which another model is told; [0] of models
-             that make none up
+             that make none up, or do not take it
     """
 
     names: Sequence[str]
     vectors: Array
     probe: Array
 
+    flag: ClassVar[Flag] = ENROLLED
+    further: ClassVar[Sequence[str]] = ()
+    """Arrays of a subclass, by name, with a row for each name."""
+
     @classmethod
-    def of(cls, place: str | Path, predictor: Any) -> Enrolment:
+    def of(cls, place: str | Path, predictor: Any) -> Self:
         """What lies at a place, by a predictor that answers {"vector"}: DataError where that is nothing, or vectors of
         another model."""
         path, probe = Path(place).expanduser(), _probe(predictor)
@@ -61,7 +65,7 @@ class Enrolment:
         return cls._read(path, probe)
 
     @classmethod
-    def _of_folder(cls, path: Path, predictor: Any, probe: Array) -> Enrolment:
+    def _of_folder(cls, path: Path, predictor: Any, probe: Array) -> Self:
         step, names, vectors = predictor.pipeline.input, list[str](), list[Array]()
         for place in sorted(each for each in path.iterdir() if not each.name.startswith(".")):
             given = [each.item for each in step.expand(str(place), 0)]
@@ -76,10 +80,10 @@ class Enrolment:
         return cls(names, np.stack(vectors), probe)
 
     @classmethod
-    def _read(cls, path: Path, probe: Array) -> Enrolment:
-        advice = "enrol them again: --enrolled FOLDER --keep FILE"
+    def _read(cls, path: Path, probe: Array) -> Self:
+        advice = f"enrol them again: {cls.flag.name} FOLDER {KEEP.name} FILE"
         try:
-            found = read_arrays(path, ("names", "vectors", "probe"), MOST_BYTES)
+            found = read_arrays(path, ("names", "vectors", "probe", *cls.further), MOST_BYTES)
             names, vectors, known = (found[name] for name in ("names", "vectors", "probe"))
         except (ValueError, KeyError) as error:
             raise DataError(f"{path}: no file of enrolled vectors ({error}); {advice}") from None
@@ -87,24 +91,47 @@ class Enrolment:
             names.dtype.kind == "U" and names.ndim == 1 and len(set(names.tolist())) == len(names) > 0
             and vectors.dtype == known.dtype == np.float32 and vectors.ndim == 2 and len(vectors) == len(names)
             and known.ndim == 1 and np.isfinite(vectors).all() and np.isfinite(known).all()
+            and all(cls.fits(found[name], len(names)) for name in cls.further)
         )  # fmt: skip
         if not good:
             raise DataError(f"{path}: no file of enrolled vectors; {advice}")
         if known.shape != probe.shape or np.linalg.norm(known - probe) > SAME:
             raise DataError(f"{path}: enrolled by another model, whose vectors mean something else; {advice}")
-        return cls(names.tolist(), unit(vectors), known)
+        return cls(names.tolist(), unit(vectors), known, *(found[name] for name in cls.further))
+
+    @classmethod
+    def fits(cls, array: Array, count: int) -> bool:
+        """Whether an array of `further` is one of so many names."""
+        raise NotImplementedError(f"{cls.__name__}.further, so it must define fits")
+
+    @classmethod
+    def named(cls, values: Mapping[str, Sequence[str]], predictor: Any) -> Self | None:
+        """What options of a command line name, kept where they say so; None where they name nothing."""
+        places, targets, name = values.get(cls.flag.name, ()), values.get(KEEP.name, ()), cls.flag.name
+        if not places:
+            check(not targets, f"{KEEP.name} keeps the vectors of {name}: add {name} FOLDER")
+            return None
+        check(len(places) == 1, f"{name} is given {len(places)} times; put all into one folder")
+        known = cls.of(places[0], predictor)
+        for target in targets:
+            known.write(target)
+        return known
 
     def write(self, path: str | Path) -> None:
         """A *.npz that `of` reads."""
         if Path(path).suffix != ".npz":
             raise UsageError(f"{KEEP.name} {path}: vectors are kept in a file *.npz")
         with replacing(Path(path).expanduser()) as part, part.open("wb") as file:
-            np.savez(file, names=np.array(self.names), vectors=self.vectors, probe=self.probe)
+            more = {name: getattr(self, name) for name in self.further}
+            np.savez(file, names=np.array(self.names), vectors=self.vectors, probe=self.probe, **more)
 
 
 def _probe(predictor: Any) -> Array:
     items = predictor.pipeline.input.samples(np.random.default_rng(0))[:1]
-    answers = predictor.pipeline.answers(items, predictor.run) if items else []
+    try:
+        answers = predictor.pipeline.answers(items, predictor.run) if items else []
+    except ShapeError:  # of a model for inputs of one size, which none of its steps brings about
+        return np.zeros(0, np.float32)
     return unit(np.array(answers[0].value["vector"])) if answers else np.zeros(0, np.float32)
 
 
@@ -131,15 +158,10 @@ class Gallery(PostStep):
         return (ENROLLED, KEEP)
 
     def configured(self, values: Mapping[str, Sequence[str]], predictor: Any) -> PostStep:
-        places, targets = values.get(ENROLLED.name, ()), values.get(KEEP.name, ())
-        if not places:
-            check(not targets, f"{KEEP.name} keeps the vectors of {ENROLLED.name}: add {ENROLLED.name} FOLDER")
+        known = Enrolment.named(values, predictor)
+        if known is None:
             return self
-        check(len(places) == 1, f"{ENROLLED.name} is given {len(places)} times; put all into one folder")
-        known = Enrolment.of(places[0], predictor)
         check(self.nobody not in known.names, f"{ENROLLED.name}: {self.nobody!r} is the answer for none; rename it")
-        for target in targets:
-            known.write(target)
         return Enrolled(known, -1.0 if self.threshold is None else self.threshold, self.nobody, self.k)
 
 

@@ -76,7 +76,7 @@ def write_recipe(data: Path) -> str:
         f"model: {{{plan.model}}}",
         "data:",
         *(line for split in have for line in _split(data, split, have, ratios, plan.gray)),
-        *_transforms(looks, plan),
+        *transforms(looks, plan),
         f"  batch_size: {min(batch_size(count), plan.batch)}",
         "  eval_batch_size: 64",
         "  workers: 2",
@@ -139,7 +139,8 @@ def _split(data: Path, split: str, have: dict[str, bool], ratios: dict[str, floa
     return (f"  {split}: {{_target_: pdl_cv.data.ImageFolder, {root}, split: {split}{more}}}",)
 
 
-def _transforms(looks: Looks, plan: Plan) -> Sequence[str]:
+def transforms(looks: Looks, plan: Plan) -> Sequence[str]:
+    """The lines of the transforms."""
     t = "_target_: pdl.data.transforms."
     mean, std = ("0.5", "0.25") if plan.gray else ("[0.485, 0.456, 0.406]", "[0.229, 0.224, 0.225]")
     normalize, resize = f"{t}Normalize, mean: {mean}, std: {std}", f"{t}Resize, size: {plan.size}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pdl.data.dataset import StandIn
 from pdl.data.folders import class_folders
 from pdl.data.image import EXTENSIONS
-from pdl.hints import Inherited
+from pdl.hints import Inherited, Range
 from pdl_cv.data import standin
 from pdl_cv.data.base import ImageFiles
 
@@ -26,6 +26,7 @@ class ImageFolder(ImageFiles):
     classes     the class list; by default the folders of train (or of the only level), sorted by name
     extensions  which files are images, lower case
     allow_empty  accept classes without images
+    depth       how deep class folders lie: 2 of ALPHABET/CHARACTER, which is then the name of a class
     All else is as in `ImageFiles`.
     """
 
@@ -39,6 +40,7 @@ class ImageFolder(ImageFiles):
         classes: Sequence[str] | None = None,
         extensions: Sequence[str] = EXTENSIONS,
         allow_empty: bool = False,
+        depth: Annotated[int, Range(1)] = 1,
         **options: Inherited,
     ) -> None:
         self.split = split
@@ -52,12 +54,14 @@ class ImageFolder(ImageFiles):
             seed=seed,
             classes=classes,
             allow_empty=allow_empty,
+            depth=depth,
         )
         super().__init__(*files, seed=seed, **options)
 
     @classmethod
     def stand_in(cls, folder: Path, settings: Mapping[str, Any]) -> StandIn | None:
-        names = list(settings.get("classes") or (f"digit {i}" for i in range(standin.CLASSES)))
+        above = "digits/" * (settings.get("depth", 1) - 1)
+        names = list(settings.get("classes") or (f"{above}digit {i}" for i in range(standin.CLASSES)))
         if len(names) > standin.CLASSES:
             return None
         standin.write_folders(

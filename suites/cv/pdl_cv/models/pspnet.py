@@ -59,6 +59,7 @@ class PSPNet(nn.Module):
     backbone    any classification net; by default ResNet-50 with fresh weights
     after       its modules: behind the last of them stands the map that is pooled, behind the others those of the
                 auxiliary heads; of MobileNetV2 [features.13, features.17]
+    bins        cells a side of the grids whose means are taken
     channels    of the head; an auxiliary one has half as many
     pretrained  a name of the hub or a file, with weights of the whole net
     """

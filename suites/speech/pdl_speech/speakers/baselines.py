@@ -12,9 +12,10 @@ from pdl.data import Dataset, Subset
 from pdl.dtype import Array
 from pdl.train import Recipe, Task
 from pdl.train.classical import spread
+from pdl.train.embeddings import Trials
 from pdl_speech.data.recordings import rate_of
 from pdl_speech.features import MFCC
-from pdl_speech.speakers.metrics import Trials, speaker_metrics
+from pdl_speech.speakers.metrics import speaker_metrics
 
 CEPSTRA = 24
 

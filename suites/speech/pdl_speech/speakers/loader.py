@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from pdl.data import Batch, ClassBatchSampler, DataLoader, Dataset, Fault, Sample, digest, labels_of
+from pdl.data import Batch, DataLoader, Sample
 from pdl.data.collating import collate
 from pdl.data.faults import fault
-from pdl.errors import ConfigError, UsageError
+from pdl.errors import ConfigError
 from pdl.files import read_bytes
+from pdl.train.open_set import OpenSet, grouped
 from pdl.train.recipe import Data
 
+MORE = "speakers with few recordings have more samples by pdl_speech.data.Speakers(pieces=...)"
 
-class Voices(Dataset):
-    """Samples {"audio", "label", "name"} of a data set: `name` is that of the file, or the number of the sample.
 
-    numbers  of the speakers, by their label in the data set; by default the same
-    """
-
-    def __init__(self, dataset: Dataset, numbers: Mapping[int, int] | None = None) -> None:
-        self.dataset = dataset
-        self.classes = dataset.classes if numbers is None else ()
-        own = labels_of(dataset, "task")
-        self._labels = own if numbers is None else np.array([numbers[int(label)] for label in own], np.int64)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
+class Voices(OpenSet):
+    """Samples {"audio", "label", "name"} of a data set."""
 
     def __getitem__(self, index: int) -> Sample:
-        audio = self.dataset[index]["audio"]
-        return {"audio": audio, "label": int(self._labels[index]), "name": self.dataset.path_of(index) or str(index)}
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self._labels
-
-    @property
-    def fingerprint(self) -> str:
-        return digest(type(self).__name__, self.dataset.fingerprint, self._labels)
-
-    def path_of(self, index: int) -> str | None:
-        return self.dataset.path_of(index)
-
-    def fault_of(self, index: int) -> Fault | None:
-        return self.dataset.fault_of(index)
-
-
-def speakers_of(dataset: Dataset) -> list[str]:
-    """The names of those who speak in a data set, in the order of its classes."""
-    classes = dataset.classes
-    return [classes[label] for label in np.unique(labels_of(dataset, "task")).tolist()]
+        sample = super().__getitem__(index)
+        return {name: sample[name] for name in ("audio", "label", "name")}
 
 
 def voice_loader(voices: Voices, data: Data, *, training: bool, seed: int, crops: int | None) -> DataLoader:
@@ -64,7 +33,9 @@ def voice_loader(voices: Voices, data: Data, *, training: bool, seed: int, crops
     """
     sampler: Any = None
     if training:
-        sampler = data.sampler(voices, seed=seed) if crops is None else grouped(voices, data, crops, seed)
+        sampler = data.sampler(voices, seed=seed)
+        if crops is not None:
+            sampler = grouped(voices.labels, data, crops, seed, key="task.crops", more=MORE)
     given = crops is not None and training
     return DataLoader(
         voices,
@@ -80,26 +51,6 @@ def voice_loader(voices: Voices, data: Data, *, training: bool, seed: int, crops
         cache=data.cache if training else 0,
         collate=of_one_length if training else of_any_length,
     )
-
-
-def grouped(voices: Voices, data: Data, crops: int, seed: int) -> ClassBatchSampler:
-    """Batches of `crops` samples of each speaker."""
-    size, people = data.size(training=True), len(np.unique(voices.labels))
-    problems = [
-        (data.balanced, "data.balanced: these batches have as many crops of each speaker; leave it out"),
-        (data.on_error != "error", "data.on_error=skip: a batch lacks no crop of its speakers; use error"),
-        (size % crops != 0, f"data.batch_size={size} must be a multiple of task.crops={crops}"),
-        (size < 2 * crops, f"data.batch_size={size}: the loss compares 2 speakers at least, {2 * crops} crops"),
-    ]
-    if found := [text for wrong, text in problems if wrong]:
-        raise ConfigError(found)
-    try:
-        return ClassBatchSampler(voices.labels, classes=min(size // crops, people), samples=crops, seed=seed)
-    except UsageError as error:
-        raise ConfigError(
-            f"task.crops={crops}: {error}; speakers with few recordings have more samples by "
-            "pdl_speech.data.Speakers(pieces=...)"
-        ) from error
 
 
 def of_one_length(samples: Sequence[Sample]) -> Batch:

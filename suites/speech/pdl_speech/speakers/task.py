@@ -15,18 +15,20 @@ from pdl.data import DataLoader, Dataset, Fault
 from pdl.data.faults import DataFault
 from pdl.data.store import locate
 from pdl.dtype import Array
-from pdl.errors import ConfigError, DataError, listed
+from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
 from pdl.nn import Module
 from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
+from pdl.train.embeddings import Listed, Scored, Trials, listed_pairs
+from pdl.train.open_set import learned_classes, numbered
 from pdl_speech.data.recordings import Rate
 from pdl_speech.fitting import answer, check_rates
 from pdl_speech.models.speaker_net import SpeakerNet
 from pdl_speech.speakers.baselines import baselines
-from pdl_speech.speakers.check import check_recipe, shared
+from pdl_speech.speakers.check import check_recipe, known
 from pdl_speech.speakers.deploy import ALL, SpeakerDeployer
-from pdl_speech.speakers.loader import Voices, read_trials, speakers_of, voice_loader
-from pdl_speech.speakers.metrics import Listed, Scored, Trials, listed_pairs, speaker_metrics
+from pdl_speech.speakers.loader import Voices, read_trials, voice_loader
+from pdl_speech.speakers.metrics import speaker_metrics
 from pdl_speech.speakers.preview import SpeakerPreviewer
 from pdl_speech.speakers.report import SpeakerReporter
 
@@ -103,18 +105,10 @@ class SpeakerVerification(Task):
     # -- building ------------------------------------------------------------------------------------------------------
     def prepare(self, recipe: Recipe, datasets: Mapping[str, Any]) -> None:
         """Agree on the speakers of training and on a rate; see that no other split has one of them."""
-        for split, dataset in datasets.items():
-            if not isinstance(dataset, Dataset) or not dataset.classes:
-                raise ConfigError(f"data.{split}: {type(dataset).__name__} has no classes, which are the speakers here")
-        if found := shared(datasets):
+        speakers = learned_classes(self.speakers, datasets, "speakers")
+        if found := known(datasets):
             raise DataError("\n".join(f"data.{each.split}: {each.what}; {each.advice}" for each in found))
-        train = datasets.get("train")
-        if train is not None:
-            self.speakers = self.speakers or speakers_of(train)
-            strangers = sorted(set(speakers_of(train)) - set(self.speakers))
-            if strangers or len(self.speakers) < 2:
-                what = f"{listed(strangers)} are not in task.speakers" if strangers else "at least 2 are needed"
-                raise ConfigError(f"data.train: {what}; the speakers are {listed(self.speakers)}")
+        self.speakers = speakers
         self.rate = self.rate or next((each.rate for each in datasets.values() if hasattr(each, "rate")), None)
         if self.trial_list is not None:
             self.listed = read_trials(locate(self.trial_list))
@@ -166,10 +160,7 @@ class SpeakerVerification(Task):
                 )
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> DataLoader:
-        numbers = None
-        if training:
-            place = {name: number for number, name in enumerate(self.speakers)}
-            numbers = {label: place[name] for label, name in enumerate(dataset.classes) if name in place}
+        numbers = numbered(dataset, self.speakers) if training else None
         crops = self.crops if self.loss == "ge2e" else None
         return voice_loader(Voices(dataset, numbers), recipe.data, training=training, seed=seed, crops=crops)
 
