@@ -74,7 +74,7 @@ class Soak:
         while not self.stop.is_set():
             try:
                 one = socket.create_connection((self.host, self.port), 5)
-                one.sendall(chance.choice([*BROKEN, self.body.encode()[:40]]))
+                one.sendall(chance.choice([*BROKEN, self.body.encode()[:40], b""]))  # or nothing at all
             except OSError:
                 continue
             open_ones.append(one)

@@ -60,7 +60,12 @@ def command(
         int | None, _option("--max-request", "SIZE", "Bytes of a request; 16M.", parser=bytes_in, show_default=False)
     ] = None,
     max_pixels: Annotated[int, _option("--max-pixels", "N", "Of an image.", min=1)] = 50_000_000,
-    connections: Annotated[int, _option("--connections", "N", "That may be open at once.", min=1)] = 1024,
+    connections: Annotated[
+        int, _option("--connections", "N", "Requests that may be under way at once; more get 503.", min=1)
+    ] = 1024,
+    idle: Annotated[
+        int, _option("--idle", "N", "Connections with nothing asked that stay open; the oldest go.", min=1)
+    ] = 1024,
     max_memory: MaxMemory = None,
     split: Annotated[
         list[str] | None, _option("--split", "NAME=1:90,2:10", "Which share each version answers.", show_default=False)
@@ -146,7 +151,7 @@ def command(
     hosts = tuple(allow_host or (LOCAL if where.loopback else ()))
     more = {} if max_request is None else {"request": max_request, "held": max(Settings.held, 4 * max_request)}
     settings = Settings(
-        seconds=timeout, pixels=max_pixels, connections=connections, tokens=_tokens(token_file), hosts=hosts,
+        seconds=timeout, pixels=max_pixels, connections=connections, idle=idle, tokens=_tokens(token_file), hosts=hosts,
         control=control, requests=log_requests, **more,
     )  # fmt: skip
     share = threads or max(1, pool.get_num_threads() // workers)

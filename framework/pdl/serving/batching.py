@@ -9,6 +9,7 @@ kept to sizes whose runs, as they were measured, take half of it.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,9 +27,10 @@ from pdl.serving.errors import Refused, full, late
 Run: TypeAlias = "Callable[[Mapping[str, Array], float | None], Mapping[str, Array]]"
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Rows of a batch: few sizes, because each has a plan of its own (`pdl.runtime.plan`)."""
-INLINE = 3e-4  # seconds of a run of one row, up to which it costs less than handing it to a thread
+INLINE = 3e-4  # seconds of a run, up to which an event loop makes it itself: handing it to a thread would cost more
+LONE = 2e-3  # the same where nothing else has been asked
 FORGET = 0.995  # of the time of a size that is too slow, at each batch: it is tried again some time
-KEPT = 0.8  # of a measured time, when the next one is known
+GROWTH = 1.25  # that a measured time grows by a longer run, at most: the system may have held that one up
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,7 @@ class Job:
                `woken`
     """
 
-    __slots__ = ("arrays", "began", "deadline", "done", "error", "key", "outputs", "ran", "rows", "seconds", "waited",
-                 "woken")  # fmt: skip
+    __slots__ = ("arrays", "began", "deadline", "done", "error", "outputs", "ran", "rows", "seconds", "waited", "woken")
 
     def __init__(
         self,
@@ -76,13 +77,17 @@ class Job:
         seconds: float | None = None,
     ) -> None:
         self.arrays, self.rows, self.woken, self.seconds = arrays, rows, woken, seconds
-        self.key = tuple([getattr(x, "shape", ())[1:] for x in arrays.values()])
         self.began = monotonic()
         self.deadline = None if seconds is None else self.began + seconds
         self.done = False  # answered, given up by who asked, or refused
         self.outputs: Mapping[str, Array] | None = None
         self.error: BaseException | None = None
         self.waited = self.ran = 0.0
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What jobs of a batch have in common."""
+        return tuple([getattr(x, "shape", ())[1:] for x in self.arrays.values()])
 
     def cancel(self) -> None:
         """Nobody waits for it any more: it does not run, unless it runs already."""
@@ -126,11 +131,24 @@ class Batcher:
         for thread in self._threads:
             thread.start()
 
-    @property
-    def inline(self) -> bool:
-        """Whether runs are so short that an event loop does better to make them itself (`submit` with `later`) than to
-        wait for a thread."""
-        return self.joins and not self.policy.delay and self._costs.get(1, 1.0) <= INLINE
+    def quick(self, rows: int, bound: float = INLINE) -> bool:
+        """Whether a run of so many rows is so short that an event loop does better to make it itself, by `submit` with
+        `later` or by `run_now`, than to wait for a thread."""
+        if not self.joins or self.policy.delay:
+            return False
+        size = self.sizes[min(bisect_left(self.sizes, rows), len(self.sizes) - 1)]
+        return self._costs.get(size, 1.0) * max(rows, size) / size <= bound
+
+    def run_now(self, job: Job) -> bool:
+        """Run a job in the calling thread, unless others wait or run: then it is to be submitted. Closed as `submit`
+        has it."""
+        with self._ready:
+            if self._closed:
+                raise Closed
+            if self._queue or self._running:
+                return False
+        self._run([job])
+        return True
 
     def submit(self, job: Job, later: Callable[[Callable[[], None]], Any] | None = None) -> None:
         """Put a job into the queue. Refused where there is no room, Closed where it takes none.
@@ -240,6 +258,7 @@ class Batcher:
         jobs: list[Job] = []
         gone: list[Job] = []
         left: list[Job] = []
+        key: tuple[Any, ...] = ()
         rows, queue = 0, self._queue
         while queue and rows < most:
             job = queue.popleft()
@@ -248,7 +267,7 @@ class Batcher:
             if job.deadline is not None and job.deadline <= now:
                 job.error = late(job.seconds or 0.0)
                 gone.append(job)
-            elif not jobs or (self.joins and job.key == jobs[0].key and rows + job.rows <= most):
+            elif not jobs or (self.joins and rows + job.rows <= most and job.key == (key := key or jobs[0].key)):
                 jobs.append(job)
                 rows += job.rows
             else:
@@ -311,7 +330,7 @@ class Batcher:
         _tell(jobs)
         before = self._costs.get(rows)
         if rows <= self.sizes[-1]:
-            self._costs[rows] = took if before is None else min(took, KEPT * before + (1 - KEPT) * took)
+            self._costs[rows] = took if before is None else min(took, GROWTH * before)
         if self._seen is not None:
             self._seen(rows, len(jobs), took)
 

@@ -8,6 +8,7 @@ import asyncio
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -22,7 +23,6 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 EXTENSIONS = ["binary_tensor_data", "model_repository"]
 _JSON, _BINARY = (b"content-type", b"application/json"), (b"content-type", b"application/octet-stream")
-_INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _MODEL = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?(/ready)?")
 _REPOSITORY = re.compile(r"/v2/repository/models/([^/]+)/(load|unload)")
 _OPEN = ("/", "/v2/health/live", "/v2/health/ready")  # paths that need no token
@@ -46,7 +46,7 @@ class Http:
             return await _other(scope, receive, send)
         service, path = self.service, scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        infer = _INFER.fullmatch(path) if scope["method"] == "POST" else None
+        infer = _inferred(path) if scope["method"] == "POST" and len(path) < 300 else None
         way = "infer" if infer is not None else "predict" if path == "/predict" else "http"
         facts = service.begin(way, _carrier(headers) if service.tracing is not None else None)
         held = 0
@@ -95,6 +95,9 @@ class Http:
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes | bytearray:
         settings, service = self.service.settings, self.service
+        if service.under_way > settings.connections:
+            most = f"{settings.connections} requests are under way, the most there may be"
+            raise Refused(503, "busy", f"{most}; try again", retry=1)
         if b"content-encoding" in headers and headers[b"content-encoding"] != b"identity":
             raise Refused(415, "bad_request", "bodies are taken as they are, without content-encoding")
         length = headers.get(b"content-length", b"0")
@@ -132,17 +135,16 @@ class Http:
 
     # -- inference -----------------------------------------------------------------------------------------------------
     async def _infer(
-        self, facts: Facts, found: re.Match[str], headers: Mapping[bytes, bytes], body: bytes | bytearray,
+        self, facts: Facts, of: tuple[str, str], headers: Mapping[bytes, bytes], body: bytes | bytearray,
         receive: Receive, send: Send,
     ) -> None:  # fmt: skip
         service = self.service
-        name, number = found[1], found[2] or ""
-        version = service.models.find(unquote(name), number)
+        version = service.models.find(*of)
         facts.model, facts.version, facts.counted = version.name, version.version, version
         if version.session is None:
             raise Refused(400, "bad_request", f"{version.name} answers inputs of its pipeline alone: POST /predict")
         size = headers.get(HEADER)
-        if size is not None and not size.isdigit():
+        if size is not None and not (size.isdigit() and len(size) < 16):
             raise Refused(400, "bad_request", "Inference-Header-Content-Length is no number")
         request = parse(body, None if size is None else int(size), version.inputs, version.outputs)
         facts.id = request.id
@@ -151,7 +153,8 @@ class Http:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        version, outputs = await service.infer(facts, version, request.arrays, request.seconds, gone)
+        lone = service.coming() == 1
+        version, outputs = await service.infer(facts, version, request.arrays, request.seconds, gone, lone=lone)
         facts.version = version.version
         made, json_size = response(version.name, version.version, request.id, outputs, request.wanted)
         if json_size is None:
@@ -230,6 +233,13 @@ class Http:
             if self.reload is not None:
                 self.reload()
         await self._json(send, {})
+
+
+@lru_cache(256)
+def _inferred(path: str) -> tuple[str, str] | None:
+    """Model and version ("": any) that a path asks for inference."""
+    found = re.fullmatch(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer", path)
+    return None if found is None else (unquote(found[1]), found[2] or "")
 
 
 def about(service: Service, version: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pdl.runtime.bench import random_inputs
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Predictor
 from pdl.runtime.session import Port, Session
-from pdl.serving.batching import Batcher, Batching, Closed, Job
+from pdl.serving.batching import LONE, Batcher, Batching, Closed, Job
 from pdl.serving.errors import Refused
 from pdl.serving.metrics import Metrics
 from pdl.suites import suggest
@@ -160,10 +160,12 @@ class Version:
         """Rows of a request's arrays; Refused where they differ."""
         if not self.joins:
             return 1
-        counts = {x.shape[0] for x in arrays.values()}
-        if len(counts) != 1:
-            raise Refused(400, "bad_request", f"inputs have {sorted(counts)} rows each; all must have as many")
-        return int(counts.pop())
+        count = 0
+        for x in arrays.values():
+            if x.shape[0] != count and count:
+                raise Refused(400, "bad_request", "inputs differ in rows; all must have as many")
+            count = x.shape[0]
+        return count
 
     def about(self) -> dict[str, Any]:
         """What its pipeline takes, for people and for the page."""
@@ -387,12 +389,15 @@ class Models:
                 return version
         return version
 
-    def submit(self, version: Version, job: Job, later: Any) -> Version:
+    def submit(self, version: Version, job: Job, later: Any, *, lone: bool = False) -> Version:
         """Put a job into the queue of a version, and return it; where it is being replaced, that of its successor.
-        `later` as `Batcher.submit` has it, for versions whose runs are short."""
+        `later` as `Batcher.submit` has it, for runs that are short; `lone`: nothing else has been asked, so it may run
+        at once."""
         for _ in range(8):
+            batcher = version.batcher
             try:
-                version.batcher.submit(job, later if version.batcher.inline else None)
+                if not (lone and batcher.quick(job.rows, LONE) and batcher.run_now(job)):
+                    batcher.submit(job, later if batcher.quick(job.rows) else None)
             except Closed:
                 version = self.find(version.name, version.version)
                 continue

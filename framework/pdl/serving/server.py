@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pdl.errors import PackageError, UsageError
+from pdl.serving.connections import HEAD, KEEP, LOOK, Connections, allow_files
 from pdl.serving.http import Http
 from pdl.serving.models import Models
 from pdl.serving.service import Service, Settings
@@ -25,7 +26,6 @@ from pdl.serving.service import Service, Settings
 NEEDS = "pdl serve needs uvicorn: pip install 'pdl-core[serve]'"
 SWITCH = 0.0005  # seconds that a thread may keep Python from others: answers wait for no batch that is being made
 BACKLOG = 2048
-HEADERS = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -114,27 +114,33 @@ def serve(
     made = service(models, settings)
     made.alone = reload is None
     app = Http(made, reload=reload)
+    connections = Connections(settings.idle, settings.seconds, settings.request)
+    allow_files(settings.connections + settings.idle)
     config = uvicorn.Config(
         app, lifespan="off", log_config=None, access_log=False, server_header=False, date_header=False,
-        proxy_headers=False, ws="none", backlog=BACKLOG, limit_concurrency=settings.connections,
-        timeout_keep_alive=75, timeout_graceful_shutdown=max(1, int(where.drain)), ssl_certfile=where.cert,
-        ssl_keyfile=where.key, **_fast(),
+        proxy_headers=False, ws="none", backlog=BACKLOG, timeout_keep_alive=KEEP,
+        timeout_graceful_shutdown=max(1, int(where.drain)), ssl_certfile=where.cert, ssl_keyfile=where.key,
+        **_fast(connections),
     )  # fmt: skip
-    return _Server(uvicorn, config, made, where, started).run(sock)
+    return _Server(uvicorn, config, made, where, started, connections).run(sock)
 
 
-def _fast() -> dict[str, Any]:
+def _fast(connections: Connections) -> dict[str, Any]:
     """The quick parser and loop, where they are installed."""
-    found: dict[str, Any] = {"http": "h11", "loop": "asyncio", "h11_max_incomplete_event_size": HEADERS}
-    with suppress(ImportError):
-        import httptools  # noqa: F401
-
-        found["http"] = "httptools"
+    found: dict[str, Any] = {"loop": "asyncio", "h11_max_incomplete_event_size": HEAD}
     with suppress(ImportError):
         import uvloop  # noqa: F401
 
         found["loop"] = "uvloop"
-    return found
+    try:
+        from uvicorn.protocols.http import httptools_impl
+
+        base: Any = httptools_impl.HttpToolsProtocol
+    except ImportError:
+        from uvicorn.protocols.http import h11_impl
+
+        base = h11_impl.H11Protocol
+    return {**found, "http": connections.protocol(base)}
 
 
 class _Server:
@@ -145,8 +151,9 @@ class _Server:
         service: Service,
         where: Listening,
         started: Callable[[int | None], None] | None,
+        connections: Connections,
     ) -> None:
-        self.service, self.where, self.started = service, where, started
+        self.service, self.where, self.started, self.connections = service, where, started, connections
         self.drained = True
         outer = self
 
@@ -161,6 +168,8 @@ class _Server:
                     await outer.begin()
 
         self.uvicorn = Server(config)
+        service.coming = self.uvicorn.server_state.tasks.__len__
+        service.open = self.uvicorn.server_state.connections.__len__
         self.rpc: Any = None
 
     def run(self, sock: socket.socket) -> bool:
@@ -182,6 +191,7 @@ class _Server:
 
             self.rpc = Rpc(self.service)
             port = await self.rpc.start(self.where)
+        self.service.background(self._look())
         if self.where.watch:
             self.service.background(self._watch())
         if self.started is not None:
@@ -189,6 +199,12 @@ class _Server:
 
     def _reload(self) -> None:
         self.service.background(self.service.reload())
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK)
+            self.connections.look(loop.time())
 
     async def _watch(self) -> None:
         while True:

@@ -35,7 +35,8 @@ class Settings:
     pixels       of an image
     inputs       of one POST /predict
     at_once      threads that prepare inputs and finish answers of POST /predict
-    connections  that may be open
+    connections  on which requests are answered at once: requests that may be under way
+    idle         connections that may be open with nothing asked
     tokens       any of which a request must show; none: everybody may ask
     hosts        names that a request may call this server by; none: any
     control      whether models may be loaded and unloaded by request
@@ -49,6 +50,7 @@ class Settings:
     inputs: int = 256
     at_once: int = 16
     connections: int = 1024
+    idle: int = 1024
     tokens: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     control: bool = False
@@ -120,6 +122,8 @@ class Service:
         self.draining = False
         self.held = 0  # bytes of requests
         self.under_way = 0
+        self.coming: Callable[[], int] = lambda: 0  # requests that a server has, begun or not; 0: it does not say
+        self.open: Callable[[], int] = lambda: 0  # connections of a server
         self.asking = 0  # requests that threads prepare, or that wait for one
         self._woken = self._wake
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -135,9 +139,11 @@ class Service:
         arrays: Mapping[str, Array],
         seconds: float | None,
         watch: Watch | None,
+        *,
+        lone: bool = False,
     ) -> tuple[Version, Mapping[str, Array]]:
         """The outputs for arrays that were checked for `version`, and the version that gave them: it, or what replaced
-        it since."""
+        it since. `lone`: nothing else has been asked."""
         loop = self.loop
         if loop is None:
             loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
@@ -146,9 +152,9 @@ class Service:
         seconds = longest if seconds is None or seconds > longest else seconds
         job = _Awaited(arrays, version.rows(arrays), self._woken, seconds)
         future = job.future = loop.create_future()
-        version = self.models.submit(version, job, loop.call_soon)
+        version = self.models.submit(version, job, loop.call_soon, lone=lone)
         timer = None
-        if not version.batcher.inline:
+        if not (future.done() or version.batcher.quick(job.rows)):
             timer = loop.call_later(min(PATIENCE, seconds), self._look, job, watch)
         try:
             await future
@@ -299,6 +305,7 @@ class Service:
         for version in self.models:
             metrics.gauge("pdl_waiting", float(version.batcher.waiting), **version.labels)
         metrics.gauge("pdl_under_way", float(self.under_way))
+        metrics.gauge("pdl_connections", float(self.open()))
         return metrics.text()
 
     async def reload(self, name: str | None = None) -> list[str]:

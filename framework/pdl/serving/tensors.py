@@ -14,6 +14,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+try:
+    import orjson
+except ImportError:  # the standard library reads and writes the same, in more time
+    orjson = None  # type: ignore[assignment]
+
 from pdl.dims import Dim
 from pdl.dtype import Array
 from pdl.errors import listed
@@ -28,6 +33,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
 }  # fmt: skip
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_HALVES = (DTYPES["BF16"], DTYPES["FP16"])
 MOST_AXES, MOST_PORTS, MOST_ELEMENTS = 16, 64, 1 << 28
 HEADER = b"inference-header-content-length"
 
@@ -51,18 +57,22 @@ def metadata(ports: Sequence[Port]) -> list[dict[str, Any]]:
 
 def checked_shape(port: Port, name: str, shape: Any) -> tuple[int, ...]:
     """The shape that a request says an input has, held to the model's."""
-    good = isinstance(shape, list | tuple) and len(shape) <= MOST_AXES
-    if not (good and all(type(n) is int and n >= 1 for n in shape)):
+    good = type(shape) is list and len(shape) <= MOST_AXES
+    for n in shape if good else ():
+        if type(n) is not int or n < 1:
+            good = False
+    if not good:
         raise bad(f"input {name!r}: shape is {shape!r:.80}, expected a list of whole numbers of at least 1")
     if math.prod(shape) > MOST_ELEMENTS:
-        raise bad(f"input {name!r}: shape {list(shape)} has more than {MOST_ELEMENTS:,} elements")
+        raise bad(f"input {name!r}: shape {shape} has more than {MOST_ELEMENTS:,} elements")
     wanted = port.shape
     if wanted is not None:
-        fits = len(shape) == len(wanted) and all(
-            isinstance(w, Dim) or n == w for n, w in zip(shape, wanted, strict=True)
-        )
+        fits = len(shape) == len(wanted)
+        for n, w in zip(shape, wanted, strict=False):
+            if n != w and not isinstance(w, Dim):
+                fits = False
         if not fits:
-            raise bad(f"input {name!r}: shape {list(shape)}, the model takes {port}")
+            raise bad(f"input {name!r}: shape {shape}, the model takes {port}")
     return tuple(shape)
 
 
@@ -103,7 +113,7 @@ def checked_dtype(port: Port, name: str, text: Any) -> np.dtype[Any]:
     found = DTYPES.get(text) if isinstance(text, str) else None
     if found is None:
         raise bad(f"input {name!r}: datatype {text!r:.40}; expected one of {', '.join(DTYPES)}")
-    if port.dtype is not None and found != np.dtype(port.dtype):
+    if found is not port.dtype and port.dtype is not None and found != np.dtype(port.dtype):
         raise bad(f"input {name!r}: datatype {text}, the model takes {datatype(port)}")
     return found
 
@@ -129,12 +139,13 @@ class Wanted:
 
     __slots__ = ("all_binary", "binary", "names")
 
-    def __init__(self, outputs: Any, all_binary: bool, known: Sequence[str]) -> None:
+    def __init__(self, outputs: Any, all_binary: bool, ports: Sequence[Port]) -> None:
         self.names: list[str] | None = None
         self.all_binary = all_binary
         self.binary: dict[str, bool] = {}
         if outputs is None:
             return
+        known = [port.name for port in ports]
         if not isinstance(outputs, list) or len(outputs) > MOST_PORTS:
             raise bad("outputs must be a list of objects with a name")
         names = []
@@ -196,8 +207,7 @@ def parse(body: bytes | bytearray, header: int | None, inputs: Sequence[Port], o
     require_all(inputs, arrays)
     parameters = said.get("parameters")
     options = {} if parameters is None else _parameters(parameters)
-    known = [port.name for port in outputs]
-    wanted = Wanted(said.get("outputs"), bool(options.get("binary_data_output", False)), known)
+    wanted = Wanted(said.get("outputs"), bool(options.get("binary_data_output", False)), outputs)
     id = said.get("id", "")
     if not isinstance(id, str) or len(id) > 256:
         raise bad("id must be a text of at most 256 characters")
@@ -214,12 +224,35 @@ def seconds_in(options: Mapping[str, Any]) -> float | None:
     return given / 1e6 or None
 
 
-def loads(body: bytes | bytearray | memoryview) -> Any:
+def loads(body: bytes | bytearray) -> Any:
     """A value of JSON."""
+    if orjson is not None:
+        try:
+            return orjson.loads(body)
+        except ValueError:
+            pass  # `json` takes NaN, too, and says what is wrong
     try:
-        return json.loads(bytes(body) if isinstance(body, memoryview) else body)
+        return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise bad(f"the body is no JSON: {str(error)[:100]}") from None
+
+
+def dumps(value: Any) -> bytes:
+    """JSON without blanks; arrays are those that `plain` gives."""
+    if orjson is not None:
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+        except TypeError:
+            pass  # half a surrogate in a text, which `json` writes as it was
+    return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_listed).encode()
+
+
+def _listed(y: Array) -> list[Any]:
+    """The numbers of an array; those that JSON lacks (NaN, infinity) are null."""
+    made: list[Any] = y.tolist()
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        return [value if math.isfinite(value) else None for value in made]
+    return made
 
 
 def _parameters(value: Any) -> dict[str, Any]:
@@ -252,18 +285,13 @@ def response(
     if id:
         said["id"] = id
     said["outputs"] = made
-    text = json.dumps(said, separators=(",", ":"), allow_nan=False).encode()
+    text = dumps(said)
     return (b"".join([text, *parts]), len(text)) if parts else (text, None)
 
 
-def plain(y: Array) -> list[Any]:
-    """The numbers of an array, flat; those that JSON lacks (NaN, infinity) are null."""
-    if y.dtype == DTYPES["BF16"] or y.dtype == np.float16:
-        y = y.astype(np.float32)
-    flat: list[Any] = y.ravel().tolist()
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        return [value if math.isfinite(value) else None for value in flat]
-    return flat
+def plain(y: Array) -> Array:
+    """An array as `dumps` takes it: flat, its floats of 32 or 64 bits."""
+    return (y.astype(np.float32) if y.dtype in _HALVES else y).ravel()
 
 
 __all__ = ["DTYPES", "NAMES", "Request", "Wanted", "metadata", "parse", "response"]

@@ -56,7 +56,7 @@ def waiting(batcher: Batcher, count: int) -> None:
 
 def test_what_waits_while_a_batch_runs_is_the_next_batch() -> None:
     slow = Slow()
-    batcher = Batcher("m", slow, Batching(most=8, budget=1.0))
+    batcher = Batcher("m", slow, Batching(most=8, budget=60.0))
     _, threads = asked(batcher, 1)
     slow.entered.wait(10)
     found, more = asked(batcher, 9)
@@ -75,7 +75,7 @@ def test_what_waits_while_a_batch_runs_is_the_next_batch() -> None:
 def test_requests_of_other_shapes_or_of_models_whose_rows_belong_together_run_alone() -> None:
     for joins in (True, False):
         slow = Slow()
-        batcher = Batcher("m", slow, Batching(budget=1.0), joins=joins)
+        batcher = Batcher("m", slow, Batching(budget=60.0), joins=joins)
         _, threads = asked(batcher, 1)
         slow.entered.wait(10)
         answers: list[list[Job]] = []
@@ -91,7 +91,7 @@ def test_requests_of_other_shapes_or_of_models_whose_rows_belong_together_run_al
 
 def test_a_request_that_fails_fails_alone() -> None:
     slow = Slow()
-    batcher = Batcher("m", slow, Batching(budget=1.0))
+    batcher = Batcher("m", slow, Batching(budget=60.0))
     _, threads = asked(batcher, 1)
     slow.entered.wait(10)
     jobs = [Job({"x": np.full((1, 3), value)}, 1, lambda jobs: None) for value in (1, -1, 2)]
@@ -105,7 +105,7 @@ def test_a_request_that_fails_fails_alone() -> None:
 
 def test_a_full_queue_refuses_and_late_or_cancelled_requests_do_not_run() -> None:
     slow = Slow()
-    batcher = Batcher("m", slow, Batching(waiting=2, budget=1.0))
+    batcher = Batcher("m", slow, Batching(waiting=2, budget=60.0))
     _, threads = asked(batcher, 1)
     slow.entered.wait(10)
     late, cancelled = (Job({"x": np.zeros((1, 3))}, 1, lambda jobs: None, seconds) for seconds in (0.01, None))
@@ -134,6 +134,32 @@ def test_batches_are_kept_to_half_of_the_budget() -> None:
     batcher._costs = {1: 0.5}
     assert batcher._most() == 1  # one row is always run
     batcher.close(1)
+
+
+def test_a_short_run_is_made_by_who_asks_where_nothing_else_waits_or_runs() -> None:
+    slow = Slow()
+    batcher = Batcher("m", slow, Batching(most=4, budget=60.0))
+    assert not batcher.quick(1)  # how long it takes is not known
+    batcher._costs = {1: 1e-4, 2: 2e-4, 4: 4e-4}
+    assert [batcher.quick(rows) for rows in (1, 2, 3, 4, 8)] == [True, True, False, False, False]
+    assert [batcher.quick(rows, 2e-3) for rows in (4, 16, 24)] == [True, True, False]
+    found, threads = asked(batcher, 1)
+    slow.entered.wait(10)
+    job = Job({"x": np.ones((1, 3))}, 1, lambda jobs: None)
+    assert not batcher.run_now(job)
+    slow.gate.set()
+    threads[0].join()
+    assert found[0] is not None
+    while batcher._running:
+        time.sleep(0.001)
+    assert batcher.run_now(job)
+    np.testing.assert_array_equal(job.outputs["y"], np.full((1, 3), 2))  # type: ignore[index]
+    batcher._costs[1] = 1e-9
+    assert batcher.run_now(Job({"x": np.ones((1, 3))}, 1, lambda jobs: None))
+    assert batcher._costs[1] == pytest.approx(1.25e-9)  # one long run says little
+    batcher.close(5)
+    with pytest.raises(Closed):
+        batcher.run_now(job)
 
 
 def test_a_delay_waits_for_others() -> None:

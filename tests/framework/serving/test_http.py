@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import math
 import threading
 import time
 from pathlib import Path
@@ -19,7 +20,9 @@ from pdl.dims import Dim
 from pdl.dtype import float32
 from pdl.runtime import load
 from pdl.runtime.session import Port
+from pdl.serving import tensors
 from pdl.serving.batching import Batching
+from pdl.serving.errors import Refused
 from pdl.serving.metrics import Metrics, Shared
 from pdl.serving.service import Log, Settings
 from pdl.serving.tensors import DTYPES, from_bytes, from_data, parse
@@ -97,6 +100,24 @@ def test_tensors_of_all_dtypes() -> None:
     body = json.dumps({"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}] * 2}).encode()
     with pytest.raises(Exception, match="twice"):
         parse(body, None, [Port("x", (1,), float32)], [])
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_answers_are_the_same_json_with_and_without_orjson(quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if quick:
+        pytest.importorskip("orjson")
+    else:
+        monkeypatch.setattr(tensors, "orjson", None)
+    for dtype in DTYPES.values():
+        y = np.array([[0, 1], [1, 0]]).astype(dtype)
+        assert json.loads(tensors.dumps({"id": "\ud800", "y": tensors.plain(y)})) == {"id": "\ud800", "y": [0, 1, 1, 0]}
+        assert json.loads(tensors.dumps(tensors.plain(y.T))) == [0, 1, 1, 0]
+        if dtype.kind in "fV":
+            odd = np.array([np.nan, np.inf, -np.inf, 0.5]).astype(dtype)
+            assert json.loads(tensors.dumps(tensors.plain(odd))) == [None, None, None, 0.5]
+    assert math.isnan(tensors.loads(b"[NaN]")[0])
+    with pytest.raises(Refused, match="no JSON"):
+        tensors.loads(b'{"a": 1')
 
 
 def test_files_and_json_are_answered_as_pdl_predict_does(
@@ -182,6 +203,11 @@ def test_limits_tokens_hosts_and_origins() -> None:
         assert (await small.ask("POST", "/v2/models/m/infer", json.dumps(infer()).encode()))[0] == 429
         assert (await small.ask("POST", "/v2/models/m/infer", b"x", content_encoding="gzip"))[0] == 415
         assert small.service.held == 1400
+        small.service.under_way = 1024
+        status, headers, said = await small.ask("POST", "/v2/models/m/infer", b"x")
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert "1024 requests are under way" in json.loads(said)["error"]
+        assert (await small.ask("GET", "/v2/health/live"))[0] == 200
         token = "0123456789abcdef"
         closed = Asked(MODELS, Settings(tokens=(token,), hosts=("localhost", "127.0.0.1")))
         for path in ("/v2/models/m", "/metrics", "/predict", "/v2"):
