@@ -1,7 +1,8 @@
 """DeepFM over 10 million rows: two table servers and two trainers, against one trainer with a table of its own.
 
     pip install "pdl-core[ray,mpi]" pdl-rec
-    python tools/bench/tables.py                                   # async, 60 steps of 4,096 samples, 26 fields
+    python tools/bench/tables.py                                   # async, 60 steps of 8,192 samples, 26 fields
+    python tools/bench/tables.py --draw flat                       # names that hardly ever come again
     python tools/bench/tables.py --rows 200000 --steps 10 --batch 512 --mode ssp
 
 local     one process on one core with `nn.Embedding(..., sparse=True)`: all rows are its own
@@ -11,7 +12,8 @@ samples/s of the medians of the wall-clock times of steps. Where there are fewer
           `own cores` is what the CPU time of the slowest process allows, were each alone on a core
 touched   rows that were made, and what the servers' memory has grown by
 
-Ids are drawn so that few are frequent: floor(rows u^4), u uniform.
+Of the rows of a field number k is drawn with a probability of 1 / k^1.05 (zipf, as in click logs), or number
+floor(rows u^4), u uniform (flat): of the ids of a step 48 or 86 % are distinct.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ from typing import Any
 import numpy as np
 
 FIELDS = 26
-WARM = 10
+WARM = 20
 
 
 class Batches:
-    """`steps` batches, of which a process gets its share."""
+    """`steps` batches, of which a process gets its share; all are drawn before the first step."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.rank, self.world = args, 0, 1
@@ -49,12 +51,20 @@ class Batches:
         return int(self.args.steps) + WARM
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        rows = self.args.rows // FIELDS
+        rows, halves = self.args.rows // FIELDS, 2
+        edges = np.cumsum(1.0 / np.arange(1, rows + 1) ** 1.05)
+        edges /= edges[-1]
+        made = []
         for step in range(len(self)):
-            rng = np.random.default_rng(step)
-            ids = (rows * rng.random((self.args.batch, FIELDS)) ** 4).astype(np.int64)
-            label = (rng.random((self.args.batch, 1)) < 0.3).astype(np.float32)
-            yield {"ids": ids[self.rank :: self.world], "label": label[self.rank :: self.world]}
+            parts = [self._part(rows, edges, step, half) for half in range(self.rank, halves, self.world)]
+            made.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        yield from made
+
+    def _part(self, rows: int, edges: Any, step: int, half: int) -> dict[str, Any]:
+        rng = np.random.default_rng([step, half])
+        u = rng.random((self.args.batch // 2, FIELDS))
+        ids = (rows * u**4).astype(np.int64) if self.args.draw == "flat" else np.searchsorted(edges, u)
+        return {"ids": np.minimum(ids, rows - 1), "label": (rng.random((len(u), 1)) < 0.3).astype(np.float32)}
 
 
 def memory(process: int) -> float:
@@ -115,7 +125,8 @@ def trained(args: argparse.Namespace) -> dict[str, Any]:
 
     options: Any = {}
     if args.side == "served":
-        distributed = Distributed(data=2, tables=Tables(servers=args.servers, mode=args.mode, cache_rows=args.cache))
+        tables = Tables(servers=args.servers, mode=args.mode, cache_rows=args.cache, replay_megabytes=args.replay)
+        distributed = Distributed(data=2, tables=tables)
         served = ServedTables(distributed, settings, task, model, optimizer, group)
         served.folder = Path(args.folder)
         loaders["train"] = Ahead(loaders["train"], served) if args.mode in ("async", "ssp") else loaders["train"]
@@ -146,7 +157,7 @@ def run(args: argparse.Namespace, side: str, folder: Path) -> list[dict[str, Any
     from pdl.distributed.launcher import mpirun
 
     own = [__file__, "--side", side, "--folder", str(folder)]
-    for name in ("rows", "dim", "batch", "steps", "servers", "mode", "cache"):
+    for name in ("rows", "dim", "batch", "steps", "servers", "mode", "cache", "draw", "replay"):
         own += [f"--{name}", str(getattr(args, name))]
     start = [
         mpirun(),
@@ -171,11 +182,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--dim", type=int, default=16)
-    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--batch", type=int, default=8192)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--mode", default="async", choices=["sync", "async", "ssp", "geo"])
     parser.add_argument("--cache", type=int, default=0)
+    parser.add_argument("--draw", default="zipf", choices=["zipf", "flat"])
+    parser.add_argument("--replay", type=float, default=1024.0, help="megabytes of pushes between two snapshots")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -75,8 +75,8 @@ class ServedTables(Hook):
             )
         if train.ema is not None:
             raise UsageError(f"{where}: train.ema needs the whole of every table after every step; leave it out")
-        if distributed.zero > 1 or distributed.tensor > 1:
-            raise UsageError(f"{where}: distributed.zero=2 and 3 and distributed.tensor do not go with it")
+        if distributed.zero > 1 or distributed.model > 1:
+            raise UsageError(f"{where}: distributed.zero=2 and 3, tensor and pipeline do not go with it")
         for name, p in self.tables.items():
             if p.size * 4 > self.settings.whole_megabytes * 2**20:
                 raise UsageError(
@@ -172,7 +172,7 @@ class ServedTables(Hook):
         for name, table in self.tables.items():
             updates[name] = (*self._gradient(name, table), self.rates[name]["lr"])
             table.grad = None
-        self.client.push(updates)
+        self.client.push(updates, self.share)
         self._begun = False
 
     def _gradient(self, name: str, table: Table) -> tuple[Array, Array]:
@@ -186,16 +186,19 @@ class ServedTables(Hook):
             )
         rows = g.rows.data
         count = int(np.count_nonzero(rows >= 0))
-        values = g.values.data[:count]
-        return rows[:count].copy(), values * np.float32(self.share)
+        return rows[:count], g.values.data[:count]
 
     def prefetch(self, batch: Any) -> None:
-        """Ask for the rows of a batch that comes next."""
+        """Ask for the rows of the batch after the next one; None: there is none."""
         if self.client is None:
             return
-        wanted = {name: np.unique(keys) for name, keys in self.task.table_rows(self.model, batch).items()}
-        if known := {name: keys[keys >= 0] for name, keys in wanted.items() if name in self.tables}:
-            self.client.prefetch(known)
+        wanted = {} if batch is None else self.task.table_rows(self.model, batch)
+        known = {
+            name: (np.ascontiguousarray(index, np.int64).reshape(-1), self.tables[name].padding)
+            for name, index in wanted.items()
+            if name in self.tables
+        }
+        self.client.prefetch(known, self.trainer.state.step + 1)
 
     # -- the whole
     # -------------------------------------------------------------------------------------------------------
@@ -252,6 +255,7 @@ class ServedTables(Hook):
     def close(self) -> None:
         """End the servers; the model keeps what it has."""
         if self.client is not None:
+            self.client.close()
             self.client = None
             actors.stop(self.settings.servers if self.group is None or self.group.rank == 0 else 0, self._job)
         self._serve(False)
@@ -279,12 +283,12 @@ class Ahead:
 
     def __iter__(self) -> Iterator[Any]:
         batches, keeps = iter(self.loader), hasattr(self.loader, "state_dict")
+        self.tables.prefetch(None)  # of an iteration that was left
         batch = next(batches, self)  # itself: there is none
         while batch is not self:
             self._state = self.loader.state_dict() if keeps else None
             following = next(batches, self)
-            if following is not self:
-                self.tables.prefetch(following)
+            self.tables.prefetch(None if following is self else following)
             yield batch
             batch = following
         self._state = None

@@ -1,4 +1,5 @@
-"""Table servers as Ray actors (Moritz et al., arXiv 1712.05889).
+"""Table servers as Ray actors (Moritz et al., arXiv 1712.05889): Ray starts them, anew where they are lost, and says
+where they are; rows travel past it (`pdl.distributed.tables.channel`).
 
 Ray's messages are pickles: whoever may speak to a cluster runs code on it. A cluster that is started here asks for a
 token of its own, drawn at the start, which other processes of the job get over MPI. Of one that RAY_ADDRESS names Ray's
@@ -7,7 +8,6 @@ own rules hold: a network of its own, and Ray's token authentication (RAY_AUTH_M
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import sys
@@ -17,16 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from pdl.distributed.group import RankError
+from pdl.distributed.tables.blocks import Blocks
+from pdl.distributed.tables.channel import Far, Service
 from pdl.distributed.tables.client import ServerLost
 from pdl.distributed.tables.server import Order, TableServer
 from pdl.distributed.tables.shard import TableSpec
 from pdl.errors import UsageError
+from pdl.threads import set_num_threads
 
 NAMESPACE = "pdl-tables"
 
 
 class TableActor:
-    """A `TableServer` behind calls that may wait, each answered with when this server was born."""
+    """A `TableServer` and the `Service` by which it is called."""
 
     def __init__(
         self,
@@ -35,64 +38,45 @@ class TableActor:
         workers: int,
         order: Mapping[str, Any],
         folder: str | None,
+        key: str,
     ) -> None:
+        import ray
+
+        set_num_threads(1)  # a server has one core
         place = None if folder is None else Path(folder)
-        self.server = TableServer(number, [TableSpec.of(each) for each in specs], workers, Order(**order), place)
-        self.born = secrets.token_hex(8)
-        self._news = asyncio.Event()
+        server = TableServer(number, [TableSpec.of(each) for each in specs], workers, Order(**order), place)
+        host = ray.util.get_node_ip_address()
+        self.service = Service(server, secrets.token_hex(8), bytes.fromhex(key), host)
+        self.key = key
 
-    async def pull(self, clock: int, wanted: Mapping[str, Any], touch: bool) -> tuple[str, Any]:
-        """Rows, once the pushes are in that they must have."""
-        while touch and not self.server.ready(clock):
-            await self._news.wait()
-        return self.born, self.server.pull(wanted, touch)
+    def reach(self) -> tuple[str, int, str]:
+        """Host, port and key of the service."""
+        return (*self.service.address, self.key)
 
-    async def push(self, *arguments: Any) -> tuple[str, Any]:
-        """`TableServer.push`."""
-        saved = self.server.push(*arguments)
-        self._news.set()
-        self._news = asyncio.Event()
-        return self.born, saved
-
-    async def other(self, name: str, *arguments: Any) -> tuple[str, Any]:
-        """Any other call of a server."""
-        calls = {each: getattr(self.server, each) for each in ("applied", "saved", "items", "stats", "snapshot")}
-        return self.born, calls[name](*arguments)
-
-    async def process(self) -> int:
+    def process(self) -> int:
         """Its number."""
         return os.getpid()
 
 
-class RayServer:
-    """One of them, as a client calls it."""
+class RayServer(Far):
+    """One of them: Ray says where it is, and starts it anew where it is lost."""
 
-    def __init__(self, handle: Any, timeout: float) -> None:
-        self.handle, self.timeout = handle, timeout
+    def __init__(self, handle: Any, blocks: Blocks, timeout: float) -> None:
+        super().__init__(self._reach, blocks, timeout)
+        self.handle = handle
 
-    def send(self, name: str, *arguments: Any) -> Any:
-        """The reference of the answer."""
-        if name in ("pull", "push"):
-            return getattr(self.handle, name).remote(*arguments)
-        return self.handle.other.remote(name, *arguments)
-
-    def receive(self, ticket: Any) -> tuple[str, Any]:
-        """The answer."""
+    def _reach(self) -> tuple[str, int, bytes]:
         import ray
 
         try:
-            born, answer = ray.get(ticket, timeout=self.timeout)
+            host, port, key = ray.get(self.handle.reach.remote(), timeout=self.timeout)
         except ray.exceptions.ActorDiedError as error:  # for good: it could not be made anew
             raise RankError(f"tables: a server is lost: {error}") from error
         except ray.exceptions.RayActorError as error:
             raise ServerLost(str(error).splitlines()[0]) from error
         except ray.exceptions.GetTimeoutError as error:
-            raise RankError(
-                f"tables: no answer for {self.timeout:g} s; a server hangs, or rows wait for a worker that has gone"
-            ) from error
-        except ray.exceptions.RayTaskError as error:
-            raise error.as_instanceof_cause() from None
-        return str(born), answer
+            raise RankError(f"tables: a server does not start within {self.timeout:g} s") from error
+        return str(host), int(port), bytes.fromhex(key)
 
 
 def start(
@@ -105,13 +89,12 @@ def start(
     ray = _ray(token)
     _connect(address, count)
     made = ray.remote(TableActor)
-    plain, rule = [spec.plain() for spec in specs], asdict(order)
+    plain, rule, key = [spec.plain() for spec in specs], asdict(order), secrets.token_hex(32)
     for number in range(count):
         options = made.options(
-            name=f"{job}-{number}", num_cpus=1, max_restarts=-1, max_task_retries=0, max_concurrency=1000,
-            scheduling_strategy="SPREAD",
-        )  # fmt: skip
-        _kept.append(options.remote(number, plain, workers, rule, None if folder is None else str(folder)))
+            name=f"{job}-{number}", num_cpus=1, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
+        )
+        _kept.append(options.remote(number, plain, workers, rule, None if folder is None else str(folder), key))
     return str(ray.get_runtime_context().gcs_address), token
 
 
@@ -119,7 +102,9 @@ def connect(address: str, token: str, count: int, job: str, timeout: float) -> l
     """The servers of a job, from any process."""
     ray = _ray(token)
     _connect(address, count)
-    return [RayServer(ray.get_actor(f"{job}-{number}", namespace=NAMESPACE), timeout) for number in range(count)]
+    handles = [ray.get_actor(f"{job}-{number}", namespace=NAMESPACE) for number in range(count)]
+    blocks = Blocks()
+    return [RayServer(handle, blocks, timeout) for handle in handles]
 
 
 def stop(count: int, job: str) -> None:

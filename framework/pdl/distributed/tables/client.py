@@ -11,15 +11,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from pdl.distributed.group import RankError
+from pdl.distributed.tables.blocks import Blocks
 from pdl.distributed.tables.cache import HotRows
-from pdl.distributed.tables.keys import server_of
-from pdl.distributed.tables.server import Order, Rows, TableServer
+from pdl.distributed.tables.keys import Dealt, Places
+from pdl.distributed.tables.server import Order, TableServer
 from pdl.distributed.tables.shard import Shard, TableSpec
 from pdl.dtype import Array
 from pdl.errors import ShapeError
+from pdl.kernels import rows as kernels
 
 _UNDER_WAY = 4  # pushes to a server that are not answered yet
 _PIECE = 1 << 16
+_DEALT = 4  # of this step and the next
 
 
 class ServerLost(Exception):
@@ -29,15 +32,24 @@ class ServerLost(Exception):
 class Server(Protocol):
     """A `TableServer`, somewhere. `born` in an answer is another where it has been started anew."""
 
+    @property
+    def blocks(self) -> Blocks | None:
+        """Memory that it sees too, if any. Arrays of a call stay as they are until its answer."""
+
     def send(self, name: str, *arguments: Any) -> Any:
         """Begin a call; returns a ticket."""
 
     def receive(self, ticket: Any) -> tuple[str, Any]:
         """(born, the answer); ServerLost where there is none."""
 
+    def close(self) -> None:
+        """Leave it."""
+
 
 class Here:
     """A server in this process."""
+
+    blocks = None
 
     def __init__(self, server: TableServer) -> None:
         self.server = server
@@ -45,15 +57,18 @@ class Here:
     def send(self, name: str, *arguments: Any) -> Any:
         """The answer itself."""
         if name == "pull":
-            clock, wanted, touch = arguments
+            clock, wanted, touch, into = arguments
             if touch and not self.server.ready(clock):
                 raise RankError(f"tables: rows of step {clock} wait for pushes that nobody makes")
-            return self.server.pull(wanted, touch)
+            return self.server.pull(wanted, touch, into)
         return getattr(self.server, name)(*arguments)
 
     def receive(self, ticket: Any) -> tuple[str, Any]:
         """It."""
         return "", ticket
+
+    def close(self) -> None:
+        """It stays."""
 
 
 @dataclass
@@ -67,13 +82,29 @@ class _Line:
     bytes: int = 0
 
 
+class _Held:
+    """Rows of a table that a step has: row i is that of keys[i]."""
+
+    def __init__(self, keys: Array, rows: Array, dealt: Dealt | None = None) -> None:
+        self.keys, self.rows, self.dealt = keys, rows, dealt
+        self._places: Places | None = None
+
+    def find(self, keys: Array) -> Array:
+        """Where they lie here; -1: nowhere."""
+        if self._places is None:
+            self._places = Places(len(self.keys))
+            self._places.put(self.keys, np.arange(len(self.keys)))
+        return self._places.find(keys)
+
+
 class TableClient:
     """Rows of several tables for one of `workers` processes.
 
         begin(clock)               step number `clock` begins: rows are pulled again
-        prefetch({table: keys})    ask for rows of the next step while this one computes (async, ssp)
-        read(table, index, out)    out[i] = the row index[i]; negative numbers and `padding` give 0
-        push({table: (keys, gradients, lr)})   what the step has learned, a row once; every table is named
+        prefetch({table: (index, padding)}, clock)    ask for rows of the batch after the next (async, ssp)
+        read(table, index, out, padding)       out[i] = the row index[i]; negative numbers and `padding` give 0
+        push({table: (keys, gradients, lr)}, scale)   what the step has learned, times `scale`: sorted keys, each once;
+                                   every table is named
         settle()                   until all pushes are in (geo: after a merge)
         whole(table, rows)         [rows, C]: all rows, those never made as they begin
 
@@ -100,14 +131,15 @@ class TableClient:
         self.order, self.timeout, self.notify = order or Order(), timeout, notify
         self.lines = [_Line(server) for server in servers]
         self.replay = None if replay_megabytes is None else int(replay_megabytes * 2**20)
-        self.clock, self.training = 0, True
+        self.blocks = next((each.blocks for each in servers if each.blocks is not None), None)
+        self.clock = 0
         self.waited = 0.0  # seconds that rows were waited for
         self.pulled = self.pushed = self.calls = 0  # rows, and calls of servers
         self._index = 0  # of pushes
-        self._step: dict[str, tuple[Array, Array]] = {}  # of each table the keys of this step, in order, and rows
-        self._last: tuple[Array, Array, Array] | None = None
-        self._ahead: dict[str, tuple[Array, Array]] | None = None
-        self._coming: _Coming | None = None
+        self._step: dict[str, _Held] = {}  # of each table
+        self._dealt: deque[Dealt] = deque(maxlen=_DEALT)  # the latest
+        self._arriving: _Coming | None = None  # for the batch that is next
+        self._coming: _Coming | None = None  # and for the one after it
         lazy = self.order.mode in ("async", "ssp")
         self._hot = {name: HotRows(cache_rows, s.columns) for name, s in self.specs.items() if cache_rows and lazy}
         own = self.order.mode == "geo"
@@ -126,58 +158,62 @@ class TableClient:
     def begin(self, clock: int) -> None:
         """Step `clock` begins."""
         self.clock, self._step = clock, {}
-        if self._coming is not None:
-            for name, keys, rows in self._coming.rows():
-                self._step[name] = keys, rows
-            self._coming = None
 
-    def prefetch(self, wanted: Mapping[str, Array]) -> None:
-        """Ask for rows of the next step: sorted keys, each once. Where rows must be of that very step, or are here
-        anyway, nothing is done."""
-        if self.order.mode in ("async", "ssp"):
-            self._coming = self._ask(wanted, self.clock, True)
+    def prefetch(self, wanted: Mapping[str, tuple[Array, int | None]], clock: int) -> None:
+        """Ask for rows of the batch after the next one, which is of step `clock`; what was asked for the last time is
+        that next one's. Where rows must be of that very step, or are here anyway, nothing is done."""
+        if self._arriving is not None:  # no lookup wanted them
+            self._arriving.rows()
+        self._arriving, self._coming = self._coming, None
+        if wanted and (self.order.mode == "async" or (self.order.mode == "ssp" and self.order.staleness)):
+            self._coming = self._ask({name: self._deal(*each) for name, each in wanted.items()}, clock)
 
     def read(self, table: str, index: Array, out: Array, padding: int | None = None) -> None:
         """Rows by number: index int64 [n] -> out [n, C]."""
-        if padding is not None:
-            index = np.where(index == padding, -1, index)
-        keys, back = self._unique(index)
-        rows = self.rows(table, keys)
-        np.take(rows, back, axis=0, out=out)
-        if (left_out := index < 0).any():
-            out[left_out] = 0
+        dealt = self._deal(index, padding)
+        if self._arriving is not None:
+            for each in self._arriving.rows():
+                self._hold(*each)
+            self._arriving = None
+        held = self._step.get(table)
+        if held is None:
+            held = self._hold(table, dealt, self._pull(table, dealt))
+        places = dealt.back
+        if held.keys is not dealt.keys:
+            at = held.find(dealt.keys)
+            if (at < 0).any():
+                more = Dealt(dealt.keys[at < 0], len(self.lines))
+                held = self._hold(table, more, self._pull(table, more))
+                at = held.find(dealt.keys)
+            places = np.where(places < 0, -1, at[places]) if len(at) else places
+        kernels.take(out, held.rows, places, drop=True, name=table)
+
+    def _hold(self, table: str, dealt: Dealt, rows: Array) -> _Held:
+        """Rows for this step; those that are here stay."""
+        held = self._step.get(table)
+        if held is None:
+            self._step[table] = _Held(dealt.keys, rows, dealt)
+        elif (new := held.find(dealt.keys) < 0).any():
+            keys = np.concatenate([held.keys, dealt.keys[new]])
+            self._step[table] = _Held(keys, np.concatenate([held.rows, rows[new]]))
+        return self._step[table]
 
     def rows(self, table: str, keys: Array) -> Array:
-        """Rows of sorted keys, each once: [n, C]. In a step they are pulled once."""
-        if not self.training:
-            return self._pull(table, keys, False)
-        if table not in self._step:
-            self._step[table] = keys, self._pull(table, keys, True)
-        held, rows = self._step[table]
-        if held is keys or np.array_equal(held, keys):
-            return rows
-        at = np.minimum(np.searchsorted(held, keys), max(len(held) - 1, 0))
-        lacks = np.ones(len(keys), bool) if not len(held) else held[at] != keys
-        if lacks.any():
-            joined, both = (
-                np.concatenate([held, keys[lacks]]),
-                np.concatenate([rows, self._pull(table, keys[lacks], True)]),
-            )
-            order = np.argsort(joined)
-            held, rows = self._step[table] = joined[order], both[order]
-            at = np.searchsorted(held, keys)
-        return np.asarray(rows[at])
+        """Rows by number: keys int64 [n] -> [n, C]."""
+        out = np.empty((len(keys), self.specs[table].columns), np.float32)
+        self.read(table, keys, out)
+        return out
 
-    def push(self, updates: Mapping[str, tuple[Array, Array, float]]) -> None:
+    def push(self, updates: Mapping[str, tuple[Array, Array, float]], scale: float = 1.0) -> None:
         """Hand over what this step has learned."""
         if self.order.mode == "geo":
             for name, (keys, gradients, lr) in updates.items():
-                self._mine[name][0].push(keys, gradients, lr)
-                self._learned[name].append(keys)
+                self._mine[name][0].push(keys, gradients * np.float32(scale), lr)
+                self._learned[name].append(keys.copy())
             if (self.clock + 1) % self.order.merge == 0:
                 self._merge()
         else:
-            self._push(updates, False)
+            self._push(updates, False, scale)
         self._step = {}
 
     def settle(self) -> None:
@@ -215,49 +251,69 @@ class TableClient:
                     held[key] = max(held[key], value) if key == "updates" else held[key] + value
         return found
 
+    def close(self) -> None:
+        """Leave the servers."""
+        for line in self.lines:
+            line.server.close()
+
     # -- calls
     # -----------------------------------------------------------------------------------------------------------
-    def _unique(self, index: Array) -> tuple[Array, Array]:
-        """The keys in index, in order, and where in them each place's is; those of the same index again are kept."""
-        if self._last is None or not np.array_equal(self._last[0], index):
-            keys, back = np.unique(index, return_inverse=True)
-            low = int(np.searchsorted(keys, 0))  # negative ones name no row
-            self._last = index.copy(), keys[low:], np.maximum(back - low, 0)
-            if low == len(keys):
-                self._last = index.copy(), np.zeros(1, np.int64), np.zeros(len(index), np.int64)
-        return self._last[1:]
+    def _deal(self, index: Array, padding: int | None) -> Dealt:
+        """The keys in index, by server; those of the same index again are kept."""
+        for dealt in self._dealt:
+            if dealt.padding == padding and np.array_equal(dealt.index, index):
+                return dealt
+        self._dealt.append(Dealt(index.copy(), len(self.lines), padding))
+        return self._dealt[-1]
 
-    def _pull(self, table: str, keys: Array, touch: bool) -> Array:
-        if table not in self._mine or not touch:
-            return next(rows for _, _, rows in self._ask({table: keys}, self.clock, touch).rows())
+    def _same(self, table: str, keys: Array) -> Dealt:
+        """Sorted keys by server: mostly those that the step has read."""
+        held = self._step.get(table)
+        if held is not None and held.dealt is not None and np.array_equal(held.dealt.ordered, keys):
+            return held.dealt
+        return self._deal(keys, None)
+
+    def _pull(self, table: str, dealt: Dealt) -> Array:
+        if table not in self._mine:
+            return self._ask({table: dealt}, self.clock).rows()[0][2]
         mine, merged = self._mine[table]
-        new = keys[mine.places.find(keys) < 0]
+        new = dealt.keys[mine.places.find(dealt.keys) < 0]
         if len(new):
-            rows = next(rows for _, _, rows in self._ask({table: new}, self.clock, True).rows())
-            mine.write(new, rows)
-            merged.write(new, rows)
-        return mine.pull(keys)
+            for _, asked, rows in self._ask({table: Dealt(new, len(self.lines))}, self.clock).rows():
+                mine.write(asked.keys, rows)
+                merged.write(asked.keys, rows)
+        return mine.pull(dealt.keys)
 
-    def _ask(self, wanted: Mapping[str, Array], clock: int, touch: bool) -> _Coming:
+    def _ask(self, wanted: Mapping[str, Dealt], clock: int) -> _Coming:
         """Send for rows, but for those that are hot here."""
-        coming = _Coming(self, clock, touch)
-        for name, keys in wanted.items():
-            coming.want(name, keys, self._hot.get(name) if touch else None)
+        coming = _Coming(self, clock)
+        for name, dealt in wanted.items():
+            coming.want(name, dealt, self._hot.get(name))
         coming.send()
         return coming
 
-    def _push(self, updates: Mapping[str, tuple[Array, Array, float]], add: bool) -> None:
+    def _empty(self, rows: int, table: str) -> Array:
+        """Rows that servers read or write, in memory that they see where there is such."""
+        shape = rows, self.specs[table].columns
+        return np.empty(shape, np.float32) if self.blocks is None else self.blocks.empty(shape, np.float32)
+
+    def _push(self, updates: Mapping[str, tuple[Array, Array, float]], add: bool, scale: float = 1.0) -> None:
         self._index += 1
+        dealt = {}
         for name, (keys, gradients, _) in updates.items():
             if gradients.shape != (len(keys), self.specs[name].columns):
                 raise ShapeError(f"table {name}: gradients {gradients.shape} do not fit {len(keys)} rows")
-        owners = {name: server_of(keys, len(self.lines)) for name, (keys, _, _) in updates.items()}
+            dealt[name] = self._same(name, keys)
         for number, line in enumerate(self.lines):
             own = {}
-            for name, (keys, gradients, lr) in updates.items():
-                mine = owners[name] == number
-                own[name] = keys[mine], np.asarray(gradients[mine], np.float32), float(lr)
-                self.pushed += len(own[name][0])
+            for name, (_, gradients, lr) in updates.items():
+                part = dealt[name].of(number)
+                values = self._empty(part.stop - part.start, name)
+                kernels.take(values, np.ascontiguousarray(gradients, np.float32), dealt[name].order[part], name=name)
+                if scale != 1:
+                    values *= np.float32(scale)
+                own[name] = dealt[name].parts[number], values, float(lr)
+                self.pushed += len(values)
             arguments = self.worker, self._index, self.clock, own, add
             if self.replay is not None:
                 size = sum(keys.nbytes + values.nbytes for keys, values, _ in own.values()) + 100
@@ -337,64 +393,70 @@ class TableClient:
 
     def _merge(self) -> None:
         """Give the others the share of what this worker has learned since the last time, and take what all have."""
-        keys = {
-            name: np.unique(np.concatenate(parts or [np.empty(0, np.int64)])) for name, parts in self._learned.items()
-        }
-        changes = {}
-        for name, own in keys.items():
+        changes, dealt = {}, {}
+        for name, parts in self._learned.items():
             mine, merged = self._mine[name]
-            amounts = (mine.pull(own, touch=False) - merged.pull(own, touch=False)) / np.float32(self.workers)
-            changes[name] = own, amounts, 0.0
+            dealt[name] = Dealt(np.concatenate([np.empty(0, np.int64), *parts]), len(self.lines))
+            keys = dealt[name].ordered
+            amounts = (mine.pull(keys, touch=False) - merged.pull(keys, touch=False)) / np.float32(self.workers)
+            changes[name] = keys, amounts, 0.0
         self._push(changes, True)
-        for name, own, rows in self._ask(keys, self.clock, True).rows():
+        for name, own, rows in self._ask(dealt, self.clock).rows():
             for shard in self._mine[name]:
-                shard.write(own, rows)
+                shard.write(own.keys, rows)
         self._learned = {name: [] for name in self._learned}
 
 
 class _Coming:
     """Rows that were asked for."""
 
-    def __init__(self, client: TableClient, clock: int, touch: bool) -> None:
-        self.client, self.clock, self.touch = client, clock, touch
-        self._tables: list[tuple[str, Array, Array, Array, HotRows | None]] = []
-        self._parts: list[dict[str, Array]] = [{} for _ in client.lines]
-        self._sent: list[tuple[_Line, Any, dict[str, Array]]] = []
+    def __init__(self, client: TableClient, clock: int) -> None:
+        self.client, self.clock = client, clock
+        self._tables: list[tuple[str, Dealt, Array]] = []
+        self._wanted: list[dict[str, Array]] = [{} for _ in client.lines]  # keys by server and table
+        self._into: list[dict[str, Array]] = [{} for _ in client.lines]  # and where their rows go
+        self._sent: list[tuple[_Line, Any, tuple[Any, ...]]] = []
+        self._hot: dict[str, tuple[HotRows, Array]] = {}
 
-    def want(self, name: str, keys: Array, hot: HotRows | None) -> None:
+    def want(self, name: str, dealt: Dealt, hot: HotRows | None) -> None:
         """Rows of a table."""
-        rows = np.empty((len(keys), self.client.specs[name].columns), np.float32)
-        owners = server_of(keys, len(self._parts))
+        rows = self.client._empty(len(dealt.keys), name)
+        self._tables.append((name, dealt, rows))
+        lacks = None
         if hot is not None:
-            owners[hot.fill(keys, rows, self.clock - self.client.order.staleness)] = -1
-        for number, part in enumerate(self._parts):
-            mine = owners == number
-            if mine.any():
-                part[name] = keys[mine]
-        self._tables.append((name, keys, owners, rows, hot))
+            lacks = ~hot.fill(dealt.keys, rows, self.clock - self.client.order.staleness)
+            self._hot[name] = hot, lacks
+        for number, (wanted, into) in enumerate(zip(self._wanted, self._into, strict=True)):
+            part = dealt.of(number)
+            keys = dealt.parts[number] if lacks is None else dealt.parts[number][lacks[part]]
+            if len(keys):
+                wanted[name] = keys
+                into[name] = rows[part] if lacks is None else self.client._empty(len(keys), name)
 
     def send(self) -> None:
         """One call for each server."""
-        for line, part in zip(self.client.lines, self._parts, strict=True):
-            if part:
+        for line, wanted, into in zip(self.client.lines, self._wanted, self._into, strict=True):
+            if wanted:
                 self.client.calls += 1
-                self._sent.append((line, line.server.send("pull", self.clock, part, self.touch), part))
+                arguments = self.clock, wanted, True, into
+                self._sent.append((line, line.server.send("pull", *arguments), arguments))
 
-    def rows(self) -> list[tuple[str, Array, Array]]:
+    def rows(self) -> list[tuple[str, Dealt, Array]]:
         """(table, keys, rows) of each, when they are here."""
         begin = time.perf_counter()
-        for line, ticket, part in self._sent:
-            answers: Rows = self.client._got(line, ticket, "pull", self.clock, part, self.touch)
-            number = self.client.lines.index(line)
-            for name, _, owners, rows, _ in self._tables:
-                if name in answers:
-                    rows[owners == number] = answers[name]
-                    self.client.pulled += len(answers[name])
+        for line, ticket, arguments in self._sent:
+            self.client._got(line, ticket, "pull", *arguments)
+            self.client.pulled += sum(map(len, arguments[1].values()))
         self.client.waited += time.perf_counter() - begin
-        for _, keys, owners, rows, hot in self._tables:
-            if hot is not None:
-                hot.put(keys[owners >= 0], rows[owners >= 0], self.clock)
-        return [(name, keys, rows) for name, keys, _, rows, _ in self._tables]
+        for name, dealt, rows in self._tables:
+            if name in self._hot:
+                hot, lacks = self._hot[name]
+                for number, into in enumerate(self._into):
+                    if name in into:
+                        part = dealt.of(number)
+                        rows[part][lacks[part]] = into[name]
+                hot.put(dealt.keys[lacks], rows[lacks], self.clock)
+        return self._tables
 
 
 __all__ = ["Here", "Server", "ServerLost", "TableClient"]

@@ -1,89 +1,94 @@
-"""`Places`: where each of many 64-bit keys lies; and what is drawn of keys alone: the server and the first values."""
+"""`Places`: where each of many 64-bit keys lies; `Dealt`: the keys of a batch, by server; what rows begin with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
-from pdl.hashing import hash_buckets
+from pdl.kernels import keys as kernels
 
-_EMPTY, _GONE = np.iinfo(np.int64).min, np.iinfo(np.int64).min + 1
 _SERVERS, _PLACES = 0, 1  # seeds: keys of one server must not crowd in its table
 
 
 class Places:
-    """int64 keys -> places, in an open table with linear probing, at most half full; all keys of a call together.
+    """int64 keys -> places, in an open table with linear probing, at most half full.
 
     `find`, `put` (keys that are not there, each once) and `drop` take and give int64 [n].
     """
 
     def __init__(self, room: int = 1024) -> None:
         self.count = self._used = 0  # keys; slots that are not free
-        self._make(max(2 * room, 16))
-
-    def _make(self, size: int) -> None:
-        self._keys, self._places = np.full(size, _EMPTY), np.zeros(size, np.int64)
+        self._slots = np.zeros((max(2 * room, 16), 2), np.int64)
 
     @property
     def bytes(self) -> int:
         """Memory of the table."""
-        return int(self._keys.nbytes + self._places.nbytes)
+        return int(self._slots.nbytes)
 
     def find(self, keys: Array) -> Array:
         """Their places; -1 for those that are not there."""
-        slots = self._slots(keys)
-        return np.where(slots < 0, -1, self._places[slots])
-
-    def _slots(self, keys: Array) -> Array:
-        found = np.full(len(keys), -1, np.int64)
-        left, at = np.arange(len(keys)), hash_buckets(keys, len(self._keys), seed=_PLACES)
-        while len(left):
-            there = self._keys[at]
-            hit = there == keys[left]
-            found[left[hit]] = at[hit]
-            on = ~hit & (there != _EMPTY)
-            left, at = left[on], at[on] + 1
-            at[at == len(self._keys)] = 0
-        return found
+        places = np.empty(len(keys), np.int64)
+        kernels.find(places, self._slots, np.ascontiguousarray(keys), _PLACES)
+        return places
 
     def put(self, keys: Array, places: Array) -> None:
         """Take in new keys."""
-        if 2 * (self._used + len(keys)) > len(self._keys):
-            held, lie = self.items()
-            self._make(4 * (self.count + len(keys)))
-            self._put(held, lie)
+        if 2 * (self._used + len(keys)) > len(self._slots):
+            held = self.items()
+            self._slots = np.zeros((4 * (self.count + len(keys)), 2), np.int64)
+            kernels.put(self._slots, *held, _PLACES)
             self._used = self.count
-        self._put(keys, places)
+        kernels.put(self._slots, np.ascontiguousarray(keys), np.ascontiguousarray(places), _PLACES)
         self.count, self._used = self.count + len(keys), self._used + len(keys)
-
-    def _put(self, keys: Array, places: Array) -> None:
-        left, at = np.arange(len(keys)), hash_buckets(keys, len(self._keys), seed=_PLACES)
-        while len(left):
-            free = self._keys[at] == _EMPTY
-            self._keys[at[free]] = keys[left[free]]  # of several at one slot the last stays
-            won = free & (self._keys[at] == keys[left])
-            self._places[at[won]] = places[left[won]]
-            left, at = left[~won], at[~won] + 1
-            at[at == len(self._keys)] = 0
 
     def drop(self, keys: Array) -> None:
         """Forget keys that are there; their slots stay taken until the table grows, so that probing goes on."""
-        self._keys[self._slots(keys)] = _GONE
-        self.count -= len(keys)
+        self.count -= kernels.drop(self._slots, np.ascontiguousarray(keys), _PLACES)
 
     def items(self) -> tuple[Array, Array]:
         """All keys and their places."""
-        used = self._keys > _GONE
-        return self._keys[used], self._places[used]
+        keys, places = np.empty(self.count, np.int64), np.empty(self.count, np.int64)
+        kernels.items(keys, places, self._slots)
+        return keys, places
 
 
-def server_of(keys: Array, servers: int) -> Array:
-    """The server that has each key: a hash, so that neighbours are spread."""
-    return hash_buckets(keys, servers, seed=_SERVERS)
+class Dealt:
+    """The keys that `index` int64 [n] names, dealt out to servers.
+
+    keys     int64 [k]: each once, those of server s in [starts[s], starts[s + 1]), in order
+    back     int64 [n]: where in `keys` each of index lies; -1 for negative numbers and `padding`
+    order    int64 [k]: the number of each key among all, in order
+    """
+
+    def __init__(self, index: Array, servers: int, padding: int | None = None) -> None:
+        self.index, self.padding = index, padding
+        keys, self.back, order = (np.empty(len(index), np.int64) for _ in range(3))
+        starts = np.empty(servers + 1, np.int64)
+        left_out = -1 if padding is None else padding
+        kernels.deal(keys, self.back, order, starts, index, left_out=left_out, seed=_SERVERS)
+        self.starts: list[int] = starts.tolist()
+        self.keys, self.order = keys[: self.starts[-1]], order[: self.starts[-1]]
+
+    def of(self, server: int) -> slice:
+        """The keys of a server."""
+        return slice(self.starts[server], self.starts[server + 1])
+
+    @cached_property
+    def parts(self) -> list[Array]:
+        """The keys of each server: one array for all tables, which so is sent once."""
+        return [self.keys[self.of(server)] for server in range(len(self.starts) - 1)]
+
+    @cached_property
+    def ordered(self) -> Array:
+        """The keys in order."""
+        keys = np.empty_like(self.keys)
+        keys[self.order] = self.keys
+        return keys
 
 
 @dataclass(frozen=True)
@@ -100,38 +105,18 @@ class Initial:
     seed: int = 0
     zero: int | None = None
 
-    def __call__(self, keys: Array, columns: int) -> Array:
-        """float32 [n, columns]."""
+    def __call__(self, keys: Array, columns: int, out: Array | None = None) -> Array:
+        """float32 [n, columns], new or `out`."""
+        values = np.empty((len(keys), columns), np.float32) if out is None else out
         if self.kind == "constant" or (self.kind == "normal" and self.b == 0):
-            values = np.full((len(keys), columns), self.a, np.float32)
+            values.fill(self.a)
         elif self.kind in ("normal", "uniform"):
-            values = self._drawn(keys, columns)
+            kernels.draw(values, np.ascontiguousarray(keys), self.seed, self.kind == "normal", self.a, self.b)
         else:
             raise UsageError(f"initial values {self.kind!r}: choose normal, uniform or constant")
         if self.zero is not None:
             values[keys == self.zero] = 0
         return values
 
-    def _drawn(self, keys: Array, columns: int) -> Array:
-        start = _mixed(np.array([self.seed], np.uint64))[0]
-        with np.errstate(over="ignore"):
-            bits: Array = keys.astype(np.uint64)[:, None] * np.uint64(columns) + np.arange(columns, dtype=np.uint64)
-            bits = _mixed(bits ^ start)
-        first = ((bits >> np.uint64(40)).astype(np.float32) + np.float32(0.5)) * np.float32(2**-24)
-        if self.kind == "uniform":
-            return first * np.float32(self.b - self.a) + np.float32(self.a)
-        angle = ((bits >> np.uint64(8)) & np.uint64(0xFFFFFF)).astype(np.float32) * np.float32(2 * np.pi / 2**24)
-        normal = np.sqrt(np.float32(-2) * np.log(first)) * np.cos(angle)  # Box & Muller
-        return np.asarray(normal * np.float32(self.b) + np.float32(self.a), np.float32)
 
-
-def _mixed(x: Array) -> Array:
-    """SplitMix64 of uint64 numbers."""
-    with np.errstate(over="ignore"):
-        x = x + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-__all__ = ["Initial", "Places", "server_of"]
+__all__ = ["Dealt", "Initial", "Places"]

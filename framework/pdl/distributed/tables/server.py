@@ -47,7 +47,7 @@ class TableServer:
     """Shard `number` of each table, for `workers` processes that train.
 
         ready(clock)                   whether rows may be pulled for that step now
-        pull(wanted, touch)            rows
+        pull(wanted, touch, into)      rows
         push(worker, index, ...)       push number `index` (from 1) of a worker for a step; they count in this order and
                                        each once. Returns how many of this worker's the latest snapshot holds
         snapshot(tag)                  all of it into a file that appears whole or not at all; it is kept as `tag`
@@ -78,14 +78,19 @@ class TableServer:
             return min(self.clocks) >= clock
         return self.order.mode != "ssp" or min(self.clocks) >= clock - self.order.staleness
 
-    def pull(self, wanted: Wanted, touch: bool = True) -> Rows:
-        """Rows of each table."""
-        return {name: self.shards[name].pull(keys, touch=touch) for name, keys in wanted.items()}
+    def pull(self, wanted: Wanted, touch: bool = True, into: Mapping[str, Array] | None = None) -> Rows:
+        """Rows of each table, new arrays or in `into`."""
+        return {
+            name: self.shards[name].pull(keys, touch=touch, out=None if into is None else into[name])
+            for name, keys in wanted.items()
+        }
 
     def push(self, worker: int, index: int, clock: int, updates: Updates, add: bool = False) -> int:
-        """Take in what a worker has learned in a step."""
+        """Take in what a worker has learned in a step; its arrays are read now, and not kept."""
         early = self._early[worker]
         if index > self._received[worker]:  # else it came before
+            if index > self._received[worker] + 1 or (self.order.mode == "sync" and self.workers > 1):
+                updates = {name: (keys.copy(), values.copy(), lr) for name, (keys, values, lr) in updates.items()}
             early[index] = clock, updates, add
         while (following := self._received[worker] + 1) in early:
             self._received[worker] = following

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from pdl.distributed.tables.keys import Initial, Places
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.hashing import hash_buckets
+from pdl.kernels import rows as kernels
 from pdl.optim.optimizer import Batch
 from pdl.tensor import Tensor
 
@@ -24,6 +26,7 @@ OPTIMIZERS: dict[str, type[Any]] = {
 }
 _SKETCH = 1 << 18  # counters of each of the hashes
 _HASHES = (11, 12, 13, 14)
+_RECENT = 16  # pulls
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class TableSpec:
 class Shard:
     """Rows by key (int64, 0 and more); a call takes each key once. Rows lie side by side in arrays that grow.
 
-    pull(keys) -> [n, C]           rows, made where they are new and admitted; with `touch=False` nothing changes
+    pull(keys, out) -> [n, C]      rows, made where they are new and admitted; with `touch=False` nothing changes
     push(keys, gradients, lr)      one update of these rows
     add(keys, amounts)             values += amounts
     write(keys, values)            values as given
@@ -81,7 +84,9 @@ class Shard:
         self.places, self._free, self._end = Places(), np.empty(0, np.int64), 0
         self.values = np.zeros((0, spec.columns), np.float32)
         self.state: dict[str, Array] = {}
-        self._stamps = np.zeros(0, np.int64)  # updates when a row was last touched
+        self._recent: deque[tuple[Array, Array]] = deque(maxlen=_RECENT)  # keys of the latest pulls, and their places
+        # updates when a row was last touched, where somebody asks
+        self._stamps = np.zeros(0, np.int64) if (spec.forget or spec.rows_in_memory) is not None else None
         self._grow(64)
         self._sketch = np.zeros((len(_HASHES), _SKETCH), np.uint16) if spec.admit > 1 else None
         self.cold: ColdRows | None = None
@@ -92,30 +97,44 @@ class Shard:
 
     # -- the calls
     # -------------------------------------------------------------------------------------------------------
-    def pull(self, keys: Array, *, touch: bool = True) -> Array:
-        """float32 [n, C]."""
+    def pull(self, keys: Array, *, touch: bool = True, out: Array | None = None) -> Array:
+        """float32 [n, C], new or `out`."""
+        rows = np.empty((len(keys), self.spec.columns), np.float32) if out is None else out
         found = self._touched(keys, count=True) if touch else self.places.find(keys)
-        there = found >= 0
-        if there.all():
-            return np.asarray(self.values[found])
-        rows = self.spec.initial(keys, self.spec.columns)
-        rows[there] = self.values[found[there]]
-        if not touch and self.cold is not None:
-            lies = self.cold.find(keys)
-            rows[lies >= 0] = self.cold.read(lies[lies >= 0])[:, : self.spec.columns]
+        if (lacking := np.flatnonzero(found < 0)).size:
+            found[lacking] = 0
+        kernels.take(rows, self.values, found, name="pull")
+        if lacking.size:
+            rows[lacking] = self.spec.initial(keys[lacking], self.spec.columns)
+            if not touch and self.cold is not None:
+                lies = self.cold.find(keys[lacking])
+                rows[lacking[lies >= 0]] = self.cold.read(lies[lies >= 0])[:, : self.spec.columns]
+        elif touch:
+            self._recent.append((keys.copy(), found))
         return rows
 
     def push(self, keys: Array, gradients: Array, lr: float) -> None:
         """One update by `gradients` [n, C]. Rows that are not admitted are left out; they are counted in `dropped`."""
         self.updates += 1
-        places = self._touched(keys, count=False)
-        known = places >= 0
-        self.dropped += int((~known).sum())
-        if not known.all():
-            places, gradients = places[known], gradients[known]
+        places = self._pulled(keys)
+        if places is None:
+            places = self._touched(keys, count=False)
+            if not (known := places >= 0).all():
+                self.dropped += int((~known).sum())
+                places, gradients = places[known], gradients[known]
+        elif self._stamps is not None:
+            self._stamps[places] = self.updates
         self._update(places, np.ascontiguousarray(gradients, np.float32), lr)
         if self.spec.forget is not None and self.updates % max(1, self.spec.forget // 4) == 0:
             self._age(self.spec.forget)
+
+    def _pulled(self, keys: Array) -> Array | None:
+        """The places of keys that were pulled together not long ago."""
+        for at, (held, places) in enumerate(self._recent):
+            if len(held) == len(keys) and np.array_equal(held, keys):
+                del self._recent[at]
+                return places
+        return None
 
     def add(self, keys: Array, amounts: Array) -> None:
         """values += amounts [n, C]: what several have learned apart comes together."""
@@ -154,7 +173,8 @@ class Shard:
             if self._sketch is not None:
                 lacking = lacking[self._seen(keys[lacking], count) >= self.spec.admit]
             found[lacking] = self._made(keys[lacking], None)
-        self._stamps[found[found >= 0]] = self.updates
+        if self._stamps is not None:
+            self._stamps[found[found >= 0]] = self.updates
         if self.cold is not None and self.places.count > (most := self.spec.rows_in_memory or 0):
             self._spill(max(most * 3 // 4, len(keys)), found)
         return found
@@ -164,13 +184,16 @@ class Shard:
         n = len(keys)
         again, self._free = self._free[:n], self._free[n:]
         if (fresh := n - len(again)) > len(self.values) - self._end:
-            self._grow(max(2 * len(self.values), self._end + fresh))
+            self._grow(max(4 * len(self.values), self._end + fresh))  # memory that nobody touches costs nothing
         places = np.concatenate([again, np.arange(self._end, self._end + fresh)])
-        self._end += fresh
+        begin, self._end = self._end, self._end + fresh
         if records is None:
-            self.values[places] = self.spec.initial(keys, self.spec.columns)
+            self.values[again] = self.spec.initial(keys[: len(again)], self.spec.columns)
+            self.spec.initial(keys[len(again) :], self.spec.columns, self.values[begin : self._end])
             for name, array in self.state.items():
-                array[places] = self._first(name)
+                array[again] = first = self._first(name)
+                if first:
+                    array[begin : self._end] = first
         else:
             at = self.spec.columns
             self.values[places] = records[:, :at]
@@ -184,7 +207,8 @@ class Shard:
     def _grow(self, room: int) -> None:
         """Room for so many rows, of values and state."""
         self.values = _longer(self.values, room)
-        self._stamps = _longer(self._stamps, room)
+        if self._stamps is not None:
+            self._stamps = _longer(self._stamps, room)
         self.state = {name: _longer(array, room) for name, array in self.state.items()}
         if not self.state:
             self._update(np.empty(0, np.int64), np.empty((0, self.spec.columns), np.float32), 0.0)  # makes its arrays
@@ -217,7 +241,7 @@ class Shard:
     def _age(self, updates: int) -> None:
         """Forget rows untouched for so many updates."""
         keys, places = self.places.items()
-        self._leave(keys, places, self._stamps[places] < self.updates - updates)
+        self._leave(keys, places, self._last(places) < self.updates - updates)
         if self.cold is not None:
             self.cold.forget(self.updates - updates)
 
@@ -226,7 +250,7 @@ class Shard:
         keys, places = self.places.items()
         if (gone := len(keys) - kept) <= 0:
             return
-        stamps = self._stamps[places]
+        stamps = self._last(places)
         order = np.where(np.isin(places, used), np.iinfo(np.int64).max, stamps)
         old = np.zeros(len(keys), bool)
         old[np.argpartition(order, gone - 1)[:gone]] = True
@@ -236,8 +260,13 @@ class Shard:
 
     def _leave(self, keys: Array, places: Array, gone: Array) -> None:
         if gone.any():
+            self._recent.clear()
             self.places.drop(keys[gone])
             self._free = np.concatenate([self._free, places[gone]])
+
+    def _last(self, places: Array) -> Array:
+        """When rows were last touched."""
+        return np.full(len(places), self.updates) if self._stamps is None else self._stamps[places]
 
     def _records(self, places: Array) -> Array:
         parts = [self.values[places], *(array[places].reshape(len(places), -1) for array in self.state.values())]
@@ -256,7 +285,7 @@ class Shard:
     def state_dict(self) -> dict[str, Array]:
         """All rows with their state, and the counters, as arrays."""
         keys, places = self.places.items()
-        records, stamps = self._records(places), self._stamps[places]
+        records, stamps = self._records(places), self._last(places)
         if self.cold is not None:
             others, lies = self.cold.places.items()
             keys, records = np.concatenate([keys, others]), np.concatenate([records, self.cold.read(lies)])
@@ -280,7 +309,8 @@ class Shard:
         hot = len(order) if self.cold is None else min(len(order), self.spec.rows_in_memory or 0)
         near, far = order[:hot], order[hot:]
         places = self._made(tree["keys"][near], tree["records"][near])
-        self._stamps[places] = tree["stamps"][near]
+        if self._stamps is not None:
+            self._stamps[places] = tree["stamps"][near]
         if self.cold is not None:
             self.cold.put(tree["keys"][far], tree["records"][far], tree["stamps"][far])
 

@@ -16,6 +16,7 @@ from pdl.distributed.tables.server import Order, TableServer
 from pdl.distributed.tables.shard import TableSpec
 from pdl.dtype import Array
 from pdl.errors import ShapeError
+from pdl.kernels import rows as kernels
 
 _NAME = "table"
 
@@ -36,11 +37,11 @@ class _Table:
     def push(self, keys: Any, gradients: Array, *, lr: float | None = None) -> None:
         """One step: gradients [..., C], those of a key summed, change its row by the table's optimiser."""
         index = self._keys(keys).reshape(-1)
-        flat = np.asarray(gradients, np.float32).reshape(index.size, -1)
-        unique, back = np.unique(index, return_inverse=True)
-        summed = np.zeros((len(unique), flat.shape[1]), np.float32)
-        np.add.at(summed, back, flat)
-        self.client.push({_NAME: (unique, summed, self.lr if lr is None else lr)})
+        flat = np.ascontiguousarray(gradients, np.float32).reshape(index.size, -1)
+        keys, summed = np.empty_like(index), np.empty_like(flat)
+        kernels.combine(keys, summed, index, flat)
+        count = int(np.count_nonzero(keys >= 0))
+        self.client.push({_NAME: (keys[:count], summed[:count], self.lr if lr is None else lr)})
         self.client.begin(self.client.clock + 1)
 
     def settle(self) -> None:
@@ -61,7 +62,7 @@ class _Table:
         index = np.asarray(keys)
         if index.dtype.kind not in "iu" or (index.size and int(index.min()) < 0):
             raise ShapeError(f"keys {index.dtype} {index.shape}: expected integers from 0 on")
-        return index.astype(np.int64, copy=False)
+        return np.ascontiguousarray(index, np.int64)
 
 
 def _spec(columns: int, initial: Initial | None, optimizer: str, options: Any, rules: Any) -> TableSpec:
@@ -127,6 +128,7 @@ class SparseTable(_Table):
 
     def close(self) -> None:
         """End the servers."""
+        self.client.close()
         actors.stop(self._count, self._job)
 
 

@@ -89,7 +89,7 @@ def test_clocks_say_who_waits():
         server.push(1, 1, 0, batch(0, 1))
         assert server.ready(clock) or clock > 2
     with pytest.raises(RankError, match="rows of step 4 wait"):
-        Here(server := TableServer(0, SPECS, 2, Order())).send("pull", 4, keys, True)
+        Here(server := TableServer(0, SPECS, 2, Order())).send("pull", 4, keys, True, None)
     assert server.clocks == [0, 0]
 
 
@@ -142,8 +142,9 @@ def test_hot_rows_are_as_old_as_they_may_be():
 def test_rows_that_are_asked_for_before_are_those_of_the_step():
     _, (client,) = made(Order("async"), workers=1)
     client.begin(0)
-    client.prefetch({"a": np.arange(0, 30, 2)})
+    client.prefetch({"a": (np.arange(0, 30, 2), None)}, 1)
     client.begin(1)
+    client.prefetch({"a": (np.arange(30, 40), None)}, 2)
     calls = client.calls
     index = np.array([4, 4, 7, -1, 28, 0])
     out = np.empty((6, 4), np.float32)

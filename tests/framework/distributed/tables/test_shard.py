@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pdl import optim
-from pdl.distributed.tables.keys import Initial, Places, server_of
+from pdl.distributed.tables.keys import Dealt, Initial, Places
 from pdl.distributed.tables.shard import OPTIMIZERS, Shard, TableSpec
 from pdl.distributed.tables.table import LocalTable
 from pdl.errors import ShapeError, UsageError
@@ -44,7 +44,21 @@ def test_rows_begin_alike_whoever_makes_them_and_as_they_are_said_to():
     assert -2 <= uniform.min() < -1.99
     assert 0.99 < uniform.max() <= 1
     assert not uniform[4].any()
-    assert np.bincount(server_of(keys, 4)).min() > 4800
+
+
+def test_keys_are_dealt_out_to_servers_each_once():
+    rng = np.random.default_rng(0)
+    for high, padding in ((300, 7), (2**62, None)):
+        index = rng.integers(-high // 10, high, 5000)
+        dealt = Dealt(index, 3, padding)
+        named = (index >= 0) & (index != (-1 if padding is None else padding))
+        assert np.array_equal(dealt.back >= 0, named)
+        assert np.array_equal(dealt.keys[dealt.back[named]], index[named])
+        assert np.array_equal(dealt.ordered, np.unique(index[named]))
+        again = Dealt(rng.permutation(dealt.keys), 3)  # a key's server hangs on the key alone
+        assert dealt.starts == again.starts
+        assert all((np.diff(dealt.keys[dealt.of(server)]) > 0).all() for server in range(3))
+        assert min(np.diff(dealt.starts)) > 0.25 * len(dealt.keys)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -63,7 +63,7 @@ def made(tables=None, folder=None, hooks=(), optimizer=optim.Adam, full=False, *
     if tables is not None:
         served = ServedTables(Distributed(tables=tables), settings, Sums(), model, chosen)
         served.folder = folder
-        if tables.mode != "sync":
+        if tables.mode != "sync" and tables.prefetch:
             loaders["train"] = Ahead(loaders["train"], served)
     else:
         fill(model)
@@ -117,7 +117,7 @@ class Stop(pdl.train.Hook):
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_training_is_gone_on_with_where_dense_part_and_tables_were(served, tmp_path, mode):
-    tables = Tables(servers=2, mode=mode)
+    tables = Tables(servers=2, mode=mode, prefetch=False)  # rows that were asked for before are a step older
     whole = made(tables, tmp_path / "whole")
     whole.fit()
     first = made(tables, tmp_path / "run", [Stop(), Checkpoints(tmp_path / "checkpoints")])
@@ -140,6 +140,16 @@ def test_alone_the_other_modes_learn_alike(served, tmp_path, mode):
     loss, other = here.state.metrics["val/loss"], far.state.metrics["val/loss"]
     assert other < 1.3 * loss  # rows that are asked for before are a step old
     assert (mode != "geo") or close(weights(here), weights(far))
+
+
+def test_rows_are_asked_for_while_the_batch_before_is_used():
+    class Asked(list):
+        prefetch = list.append
+
+    seen = Asked()
+    for batch in Ahead([1, 2, 3], seen):
+        seen.append(f"use {batch}")
+    assert seen == [None, 2, "use 1", 3, "use 2", None, "use 3"]
 
 
 def test_what_does_not_go_together_is_said(served, tmp_path):
