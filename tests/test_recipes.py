@@ -185,9 +185,15 @@ HERE = {"graph/powerlaw_sage", "graph/bbbp_gin", "graph/esol_gin"}
 #: data that the reader gives; where it comes from and how it lies is said at the head of the recipe
 GIVEN = {
     "cv/bccd_picodet",
+    "cv/camvid_deeplab",
+    "cv/drishti_deeplab",
     "cv/lsp_simple_baseline",
     "cv/neu_det_picodet",
     "cv/nuclei_mask_rcnn",
+    "cv/nuclei_unet",
+    "cv/omniglot_retrieval",
+    "cv/orl_faces",
+    "cv/pets_deeplab",
     "cv/roadsign_picodet",
     "nlp/atis_bilstm_crf",
     "nlp/chnsenticorp_bilstm",
@@ -259,7 +265,7 @@ LISTED = {
 @pytest.mark.parametrize("name", sorted(GIVEN))
 def test_a_recipe_says_where_its_data_comes_from(name: str) -> None:
     text, train = RECIPES[name].read_text(), load(RECIPES[name])["data"]["train"]
-    train = train.get("recordings", train)  # of a data set that is built on another
+    train = train.get("recordings", train.get("dataset", train))  # of a data set that is built on another
     root = train["root"] if "root" in train else Path(train["path"]).parent
     root = train["path"] if root == Path() else root  # a folder
     head = " ".join(line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#"))

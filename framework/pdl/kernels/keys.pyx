@@ -11,8 +11,10 @@ from pdl.errors import ShapeError
 cdef extern from "keys.h" namespace "pdl::keys":
     cdef struct Place:
         pass
-    int64_t c_find "pdl::keys::find"(int64_t* places, const Place* slots, int64_t size, const int64_t* keys, int64_t n, uint64_t seed) noexcept nogil
-    void c_put "pdl::keys::put"(Place* slots, int64_t size, const int64_t* keys, const int64_t* places, int64_t n, uint64_t seed) noexcept nogil
+    int64_t c_find "pdl::keys::find"(int64_t* places, const Place* slots, int64_t size, const int64_t* keys, int64_t n,
+                                     uint64_t seed) noexcept nogil
+    void c_put "pdl::keys::put"(Place* slots, int64_t size, const int64_t* keys, const int64_t* places, int64_t n,
+                                uint64_t seed) noexcept nogil
     int64_t c_items "pdl::keys::items"(int64_t* keys, int64_t* places, const Place* slots, int64_t size) noexcept nogil
     int64_t c_drop "pdl::keys::drop"(Place* slots, int64_t size, const int64_t* keys, int64_t n, uint64_t seed) noexcept nogil
     void c_deal "pdl::keys::deal"(int64_t* keys, int64_t* back, int64_t* order, int64_t* starts, const int64_t* index, int64_t n,
