@@ -63,9 +63,9 @@ def ensemble(runs: Sequence[str | Path], *, run: str | Path | None = None) -> Re
             parts = assemble(task, recipe, seed=recipe.settings.seed, splits=splits, training=False, look=True)
         for folder, member in zip(folders, parts.model.get_submodule("members").children(), strict=True):
             folder.load_weights(member)
-        made.begin(recipe, task, MODE)
         members = [str(folder.path.resolve()) for folder in folders]
         write_atomic(made.path / MEMBERS, (json.dumps(members) + "\n").encode())
+        made.begin(recipe, task, MODE)
         made.checkpoints.mkdir(exist_ok=True)
         checkpoint.save(made.checkpoints / BEST, {"model": parts.model.state_dict(), "state": asdict(State())})
         return _measured(made, name, recipe, task, parts, splits, folders)

@@ -15,7 +15,7 @@ from pdl.errors import UsageError
 from pdl.threads import available_cores
 from pdl.train.hooks import Hook
 from pdl.train.recipe import Recipe
-from pdl.workflow.ensembling import ensemble, members_of
+from pdl.workflow.ensembling import MEMBERS, ensemble, members_of
 from pdl.workflow.folds import Validate, best_mean_epoch, chosen_within, protocol
 from pdl.workflow.leaderboards import Board, Row, Tell, board
 from pdl.workflow.metric_names import of_the_test
@@ -184,12 +184,11 @@ def _averaged(trials: Trials, table: Board, count: int) -> Row:
         raise UsageError(f"--ensemble {count}: only {len(known)} runs came to their end with {trials.monitor}")
     best = [run for _, run in sorted(known, key=lambda each: each[0], reverse=not trials.less)[:count]]
     folder = trials.maker.runs / "ensemble"
-    if (folder / RESULT).is_file():
-        if members_of(folder) == best:
-            result = Result.load(folder / RESULT)
-        else:
+    if members_of(folder) == best and (folder / RESULT).is_file():
+        result = Result.load(folder / RESULT)
+    else:
+        if (folder / MEMBERS).is_file():  # of other runs, or of a call that was killed
             shutil.rmtree(folder)
-    if not folder.exists():
         result = ensemble(best, run=folder)
     row = Row(f"ensemble of the {count} best", {})
     row.add(0, result)
