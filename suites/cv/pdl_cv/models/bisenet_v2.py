@@ -14,7 +14,7 @@ from pdl import nn
 from pdl.errors import ShapeError
 from pdl.hints import Range
 from pdl.nn.blocks import ConvNorm, initialise
-from pdl_cv.models.blocks import Auxiliary, take_pretrained
+from pdl_cv.models.blocks import Auxiliary, PixelHead, take_pretrained
 
 Width = Annotated[int, Range(1)]
 STRIDE = 32
@@ -104,18 +104,6 @@ class Aggregation(nn.Module):
         return self.out(fine + pdl.resize(coarse, size, mode="bilinear"))  # type: ignore[no-any-return]
 
 
-class Head(nn.Module):
-    """A 3 x 3 convolution, and the logits."""
-
-    def __init__(self, in_channels: int, channels: int, num_classes: int) -> None:
-        self.conv, self.dropout = ConvNorm(in_channels, channels, 3), nn.Dropout(0.1)
-        self.logits = nn.Conv2d(channels, num_classes, 1)
-
-    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
-        """x [N, H, W, in_channels] -> [N, H, W, num_classes]."""
-        return self.logits(self.dropout(self.conv(x)))  # type: ignore[no-any-return]
-
-
 class BiSeNetV2(nn.Module):
     """Images [N, H, W, 3] -> logits [N, H / 8, W / 8, num_classes]; H and W are multiples of 32. In training the maps
     of the semantic path have heads of their own (`Auxiliary`), the "boosters".
@@ -149,9 +137,9 @@ class BiSeNetV2(nn.Module):
             stages.append(nn.Sequential(*made))
         self.semantic, self.context = nn.ModuleList(stages), Context(before)
         self.join = Aggregation(DETAIL)
-        self.main = Head(DETAIL, head_channels, num_classes)
+        self.main = PixelHead(DETAIL, head_channels, num_classes)
         widths = (16, *(channels for channels, _ in SEMANTIC))
-        self.boosters = nn.ModuleList([Head(width, 128, num_classes) for width in widths])
+        self.boosters = nn.ModuleList([PixelHead(width, 128, num_classes) for width in widths])
         initialise(self)
         take_pretrained(self, pretrained)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pdl
 from pdl import nn
 from pdl.dtype import Array
+from pdl.nn.blocks import ConvNorm
 
 
 def maxima(x: pdl.Tensor) -> pdl.Tensor:
@@ -30,6 +31,18 @@ class Auxiliary(NamedTuple):
     logits: pdl.Tensor
     others: tuple[pdl.Tensor, ...]
     weight: float
+
+
+class PixelHead(nn.Module):
+    """A 3 x 3 convolution, and the logits of every place."""
+
+    def __init__(self, in_channels: int, channels: int, num_classes: int, dropout: float = 0.1) -> None:
+        self.conv, self.dropout = ConvNorm(in_channels, channels, 3), nn.Dropout(dropout)
+        self.logits = nn.Conv2d(channels, num_classes, 1)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        """x [N, H, W, in_channels] -> [N, H, W, num_classes]."""
+        return self.logits(self.dropout(self.conv(x)))  # type: ignore[no-any-return]
 
 
 def flatten_as_torch(x: pdl.Tensor) -> pdl.Tensor:

@@ -14,7 +14,7 @@ from pdl import nn
 from pdl.errors import ConfigError, ShapeError
 from pdl.hints import Range
 from pdl.nn.blocks import ConvNorm, initialise
-from pdl_cv.models.blocks import Auxiliary, take_pretrained
+from pdl_cv.models.blocks import Auxiliary, PixelHead, take_pretrained
 from pdl_cv.models.pyramids import Taps, dilated
 from pdl_cv.models.resnet import ResNet
 
@@ -38,18 +38,6 @@ class PyramidPooling(nn.Module):
             for cells, stage in zip(self.bins, self.stages, strict=True)
         ]
         return pdl.concat([x, *means], axis=-1)
-
-
-class Head(nn.Module):
-    """A 3 x 3 convolution, and the logits."""
-
-    def __init__(self, in_channels: int, channels: int, num_classes: int, dropout: float) -> None:
-        self.conv, self.dropout = ConvNorm(in_channels, channels, 3), nn.Dropout(dropout)
-        self.logits = nn.Conv2d(channels, num_classes, 1)
-
-    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
-        """x [N, h, w, in_channels] -> [N, h, w, num_classes]."""
-        return self.logits(self.dropout(self.conv(x)))  # type: ignore[no-any-return]
 
 
 class PSPNet(nn.Module):
@@ -87,8 +75,8 @@ class PSPNet(nn.Module):
         self.backbone = Taps(net, tuple(after), last_conv=False)
         *others, last = self.backbone.channels
         self.pool = PyramidPooling(last, bins)
-        self.classifier = Head(last + last // len(bins) * len(bins), channels, num_classes, dropout)
-        self.auxiliary = nn.ModuleList([Head(width, channels // 2, num_classes, dropout) for width in others])
+        self.classifier = PixelHead(last + last // len(bins) * len(bins), channels, num_classes, dropout)
+        self.auxiliary = nn.ModuleList([PixelHead(width, channels // 2, num_classes, dropout) for width in others])
         for module in (self.pool, self.classifier, self.auxiliary):  # the backbone keeps its weights
             initialise(module)
         take_pretrained(self, pretrained)
