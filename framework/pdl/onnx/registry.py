@@ -114,6 +114,16 @@ def today(name: str, opset: int = 1 << 30) -> Callable[..., Any]:
     return entry.function
 
 
+def alike(register: Callable[[Callable[..., Any]], Callable[..., Any]], other: str) -> None:
+    """Register, for an op of another format, the function of ONNX's op `other`, which takes inputs alone."""
+
+    def same(ctx: Context, x: Any, *more: Any) -> Any:
+        return today(other)(ctx, x, *more)
+
+    same.__doc__ = f"{other} of ONNX."
+    register(same)
+
+
 _loaded: list[str] = []
 
 

@@ -12,7 +12,7 @@ from pdl import ops
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.layouts import channels_first, channels_last
 from pdl.onnx.paddle import DOMAIN
-from pdl.onnx.registry import Context, onnx_op, today
+from pdl.onnx.registry import Context, alike, onnx_op, today
 from pdl.onnx.table.casts import cast
 from pdl.onnx.table.shape import reshaped
 from pdl.onnx.values import dtype_named, in_numpy, is_known, is_shape, shape_array, tensor
@@ -246,14 +246,6 @@ _BINARY = {
 }  # fmt: skip
 
 
-def _alike(name: str, other: str) -> None:
-    @paddle_op(name)
-    def _same(ctx: Context, x: Any, *more: Any) -> Any:
-        return today(other)(ctx, x, *more)
-
-    _same.__doc__ = f"{other} of ONNX."
-
-
 def _binary(name: str, other: str) -> None:
     @paddle_op(name)
     def _two(ctx: Context, a: Any, b: Any, *, axis: int = -1) -> Any:
@@ -269,7 +261,7 @@ def aligned(a: Any, b: Any, axis: int) -> Any:
 
 
 for _name, _other in _ALIKE.items():
-    _alike(_name, _other)
+    alike(paddle_op(_name), _other)
 for _name, _other in _BINARY.items():
     _binary(_name, _other)
 

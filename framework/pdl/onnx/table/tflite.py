@@ -12,7 +12,7 @@ import numpy as np
 from pdl import ops
 from pdl.errors import ShapeError, UsageError
 from pdl.onnx.layouts import bias, channels_first, channels_last, padding, permuted
-from pdl.onnx.registry import Context, onnx_op, today
+from pdl.onnx.registry import Context, alike, onnx_op, today
 from pdl.onnx.table.casts import cast
 from pdl.onnx.table.nn import transposed_conv
 from pdl.onnx.tflite import DOMAIN
@@ -191,14 +191,6 @@ _ALIKE = {
 _WITH_ACTIVATION = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div"}
 
 
-def _alike(name: str, other: str) -> None:
-    @tflite_op(name)
-    def _same(ctx: Context, x: Any, *more: Any) -> Any:
-        return today(other)(ctx, x, *more)
-
-    _same.__doc__ = f"{other} of ONNX."
-
-
 def _with_activation(name: str, other: str) -> None:
     @tflite_op(name)
     def _same(ctx: Context, a: Any, b: Any, *, activation: str) -> Any:
@@ -316,7 +308,7 @@ def _fake_quant(ctx: Context, x: Any, *, low: float, high: float, num_bits: int,
 
 
 for _name, _other in _ALIKE.items():
-    _alike(_name, _other)
+    alike(tflite_op(_name), _other)
 for _name, _other in _WITH_ACTIVATION.items():
     _with_activation(_name, _other)
 
