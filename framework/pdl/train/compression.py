@@ -11,11 +11,9 @@ import numpy as np
 
 from pdl.config.signature import SECTION
 from pdl.errors import ConfigError
-from pdl.export.quantise.aware import Rounded, inputs_of
 from pdl.hints import Range
 from pdl.hub.pretrained import load_pretrained, skipped
 from pdl.nn import Module
-from pdl.pruning import cutting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +73,14 @@ class Compression:
     def applied(self, model: Module) -> Module:
         """The model in its smaller form, with the weights that it begins with."""
         if self.shapes:
+            from pdl.pruning import cutting
+
             cutting.shape(model, self.shapes)
         if self.int8 is not None:
             if self.weights is None and not skipped():
                 raise ConfigError("compress.int8: ranges are found on data; begin with a run that has them (weights)")
+            from pdl.export.quantise.aware import Rounded, inputs_of
+
             model = Rounded(_apart(model).eval(), inputs_of(self.int8.inputs), self.int8.keep)
         if self.weights is not None:
             load_pretrained(model, self.weights)

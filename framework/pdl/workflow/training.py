@@ -26,7 +26,6 @@ from pdl.hub.pretrained import collected, deferred
 from pdl.nn.init import tables_skipped
 from pdl.train.assembly import Parts, assemble
 from pdl.train.checkpoints import Checkpoints, held
-from pdl.train.distillation import Distilled
 from pdl.train.freeze import Frozen
 from pdl.train.hooks import EarlyStop, Hook
 from pdl.train.log import MetricsLog, Progress, append_log, short
@@ -49,7 +48,6 @@ from pdl.workflow.result import Result, identity
 from pdl.workflow.run import Run
 from pdl.workflow.run_warnings import OneAnswer, absent_classes, below_baseline, left_out, one_answer
 from pdl.workflow.selection import selection
-from pdl.workflow.teachers import teacher
 
 # What may differ between a run and its resumption: nothing that a weight depends on.
 FREE = (
@@ -371,6 +369,9 @@ def _trainer(
     made: Trainer = make(task, parts.model, optimizer, loaders, settings, schedule=schedule, limit=limit, frozen=frozen)
     made.tables = tables
     if recipe.compress is not None and recipe.compress.distil is not None:
+        from pdl.train.distillation import Distilled
+        from pdl.workflow.teachers import teacher
+
         distil = recipe.compress.distil
         made.distilled = Distilled(distil, teacher(distil.teacher), parts.model)
     return made
