@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pdl import checkpoint, random
-from pdl.checkpoint import BEST
+from pdl import random
 from pdl.config import diff, from_dict
 from pdl.config.signature import TARGET
 from pdl.errors import UsageError
-from pdl.files import read_text, write_atomic
 from pdl.hub.pretrained import deferred
 from pdl.nn import Ensemble
 from pdl.train.assembly import Parts, assemble
 from pdl.train.log import append_log
-from pdl.train.loop import Evaluation, State
+from pdl.train.loop import Evaluation
 from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
@@ -33,8 +30,6 @@ from pdl.workflow.run import Run
 
 SAME = ("task", "data.val", "data.test", "data.transforms.eval")
 """What members must agree on: what is asked, and of what."""
-MEMBERS = "members.json"
-MODE = {"fast_dev_run": False, "overfit": 0}
 
 
 def ensemble(runs: Sequence[str | Path], *, run: str | Path | None = None) -> Result:
@@ -64,17 +59,13 @@ def ensemble(runs: Sequence[str | Path], *, run: str | Path | None = None) -> Re
         for folder, member in zip(folders, parts.model.get_submodule("members").children(), strict=True):
             folder.load_weights(member)
         members = [str(folder.path.resolve()) for folder in folders]
-        write_atomic(made.path / MEMBERS, (json.dumps(members) + "\n").encode())
-        made.begin(recipe, task, MODE)
-        made.checkpoints.mkdir(exist_ok=True)
-        checkpoint.save(made.checkpoints / BEST, {"model": parts.model.state_dict(), "state": asdict(State())})
+        made.keep(recipe.config, task, parts.model, {**first.describe(), "recipe": name, "members": members})
         return _measured(made, name, recipe, task, parts, splits, folders)
 
 
 def members_of(folder: Path) -> list[str]:
     """The paths of the runs that an ensemble's folder is of; [] of any other."""
-    file = folder / MEMBERS
-    return list(json.loads(read_text(file))) if file.is_file() else []
+    return list(Run(folder).describe().get("members", ()))
 
 
 def _node(recipe: Recipe) -> dict[str, Any]:

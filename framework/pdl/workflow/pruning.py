@@ -3,21 +3,18 @@ run is, and a training begins with it (`compress.weights`)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from pdl import checkpoint, random
-from pdl.checkpoint import BEST
-from pdl.config import dump, from_dict
+from pdl import random
+from pdl.config import from_dict
 from pdl.data import Dataset, Subset
 from pdl.errors import TraceError, UsageError
 from pdl.export.from_hub import bundle_of
-from pdl.files import write_atomic
 from pdl.hints import Range
 from pdl.hub.pretrained import deferred, load_state
 from pdl.hub.states import read_state
@@ -29,11 +26,11 @@ from pdl.pruning.coupling import Coupling
 from pdl.runtime.bundle import read
 from pdl.tensor import no_grad
 from pdl.train.assembly import Parts, assemble, restored
-from pdl.train.loop import State, better, evaluate
+from pdl.train.loop import better, evaluate
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow.evaluation import recipe_of
-from pdl.workflow.run import ABOUT, Run, keep_names, overlaid
+from pdl.workflow.run import Run, overlaid
 
 SPLITS = ("train", "val")
 COUNTED: tuple[choosing.Measure, ...] = ("macs", "parameters")
@@ -236,11 +233,7 @@ def write_run(
         overrides=recipe.config.overrides,
     )
     with Run.new(out, str(about["recipe"])) as new:
-        keep_names(new.path, task)
-        write_atomic(new.path / ABOUT, (json.dumps(dict(about)) + "\n").encode())
-        new.checkpoints.mkdir(exist_ok=True)
-        checkpoint.save(new.checkpoints / BEST, {"model": model.state_dict(), "state": asdict(State())})
-        dump(config, new.path)
+        new.keep(config, task, model, about)
     return new.path
 
 

@@ -24,9 +24,9 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from pdl import checkpoint
-from pdl.checkpoint import LAST
+from pdl.checkpoint import BEST, LAST
 from pdl.config import Config, dump, from_dict, load
 from pdl.config.source import values
 from pdl.errors import DataError, UsageError
@@ -43,6 +43,7 @@ from pdl.hub.pretrained import deferred
 from pdl.nn import Module
 from pdl.train.assembly import learned_config, restored
 from pdl.train.checkpoints import LOCK, held
+from pdl.train.loop import State
 from pdl.train.rank_log import FOLDER
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
@@ -230,6 +231,15 @@ class Run:
         }
         about["pretrained"] = list(pretrained)
         write_atomic(self.path / ABOUT, (json.dumps(about) + "\n").encode())
+
+    def keep(self, config: Config, task: Task, model: Module, about: Mapping[str, Any]) -> None:
+        """Write what a run that was not trained is: run.json, the names that its task has learned, the weights of the
+        model as its best checkpoint, and, when all that is there, the config."""
+        keep_names(self.path, task)
+        write_atomic(self.path / ABOUT, (json.dumps(dict(about)) + "\n").encode())
+        self.checkpoints.mkdir(exist_ok=True)
+        checkpoint.save(self.checkpoints / BEST, {"model": model.state_dict(), "state": asdict(State())})
+        dump(config, self.path)
 
 
 def keep_names(folder: Path, task: Task) -> None:

@@ -105,7 +105,7 @@ def test_the_best_of_a_sweep(place: Path, monkeypatch: pytest.MonkeyPatch, capsy
         assert main([*words, "--ensemble", str(count)]) == 0
         row, *others = json.loads(capsys.readouterr().out)["rows"]
         assert row["name"] == f"ensemble of the {count} best"
-        found[count] = json.loads(Path("runs/small-sweep/ensemble/members.json").read_text())
+        found[count] = json.loads(Path("runs/small-sweep/ensemble/run.json").read_text())["members"]
         best = [each["runs"][0] for each in others if not each["baseline"]]
         assert found[count] == best[:count]
         if count == 3:

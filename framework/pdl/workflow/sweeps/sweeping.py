@@ -15,7 +15,7 @@ from pdl.errors import UsageError
 from pdl.threads import available_cores
 from pdl.train.hooks import Hook
 from pdl.train.recipe import Recipe
-from pdl.workflow.ensembling import MEMBERS, ensemble, members_of
+from pdl.workflow.ensembling import ensemble, members_of
 from pdl.workflow.folds import Validate, best_mean_epoch, chosen_within, protocol
 from pdl.workflow.leaderboards import Board, Row, Tell, board
 from pdl.workflow.metric_names import of_the_test
@@ -187,7 +187,7 @@ def _averaged(trials: Trials, table: Board, count: int) -> Row:
     if members_of(folder) == best and (folder / RESULT).is_file():
         result = Result.load(folder / RESULT)
     else:
-        if (folder / MEMBERS).is_file():  # of other runs, or of a call that was killed
+        if members_of(folder):  # of other runs, or of a call that was killed
             shutil.rmtree(folder)
         result = ensemble(best, run=folder)
     row = Row(f"ensemble of the {count} best", {})
