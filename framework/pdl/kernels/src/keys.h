@@ -6,6 +6,7 @@
 #endif
 
 #include "hashing.h"
+#include "sorted_index.h"
 
 namespace pdl::keys {
 
@@ -77,40 +78,12 @@ inline int64_t drop(Place* slots, int64_t size, const int64_t* keys, int64_t n, 
   return dropped;
 }
 
-struct Entry {
-  int64_t key, from;
-};
-
-// The entries of index [n] but for negative ones and `left_out`, by key (radix sort); their number in *count.
-inline const Entry* sorted(const int64_t* index, int64_t n, int64_t left_out, int64_t* count) {
-  constexpr int digit = 11, values = 1 << digit;
-  Entry* from = static_cast<Entry*>(scratch(Slot::kIndexFrom, (n + 1) * sizeof(Entry)));
-  Entry* to = static_cast<Entry*>(scratch(Slot::kIndexTo, (n + 1) * sizeof(Entry)));
-  int64_t kept = 0, any = 0, all = -1;
-  for (int64_t i = 0; i < n; i++)
-    if (index[i] >= 0 && index[i] != left_out) from[kept++] = {index[i], i}, any |= index[i], all &= index[i];
-  for (int shift = 0; shift < 63; shift += digit) {
-    if (((any ^ all) >> shift & (values - 1)) == 0) continue;  // no two keys differ there
-    int64_t start[values] = {};
-    for (int64_t i = 0; i < kept; i++) start[from[i].key >> shift & (values - 1)]++;
-    for (int64_t v = 0, sum = 0; v < values; v++) {
-      const int64_t size = start[v];
-      start[v] = sum, sum += size;
-    }
-    for (int64_t i = 0; i < kept; i++) to[start[from[i].key >> shift & (values - 1)]++] = from[i];
-    Entry* other = from;
-    from = to, to = other;
-  }
-  *count = kept;
-  return from;
-}
-
 // Deals the keys in index [n] out to `parts`, by hash: keys holds each once, by part and in each part in order, those of part p from starts[p]
 // to starts[p + 1]; back[i] is where index[i] lies in it (-1: negative, or `left_out`), order[k] the number that key has among all, by size.
 inline void deal(int64_t* keys, int64_t* back, int64_t* order, int64_t* starts, const int64_t* index, int64_t n, int64_t parts,
                  int64_t left_out, uint64_t seed) {
   int64_t count;
-  const Entry* entries = sorted(index, n, left_out, &count);
+  const IndexEntry* entries = sorted_index(index, n, left_out, &count);
   for (int64_t p = 0; p <= parts; p++) starts[p] = 0;
   for (int64_t i = 0; i < count; i++)
     if (i == 0 || entries[i].key != entries[i - 1].key) starts[slot_of(entries[i].key, parts, seed) + 1]++;

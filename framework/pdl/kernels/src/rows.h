@@ -3,6 +3,7 @@
 // Scatters give each thread its own columns, or its own target rows where there are few columns, and add in the order of the
 // index: no atomics, and the same bits for any number of threads.
 #pragma once
+#include "sorted_index.h"
 #include "vec.h"
 
 namespace pdl::PDL_ISA::rows {
@@ -86,44 +87,16 @@ void extremum(T* y, int32_t* winner, const T* x, const int64_t* index, int64_t r
   });
 }
 
-// An entry of an index: the row it names and its place.
-struct Entry {
-  int64_t row, from;
-};
-
-// The entries of index [n] that are neither negative nor `left_out`, by row, equal rows in their order (radix sort); their number in *count.
-inline const Entry* by_row(const int64_t* index, int64_t n, int64_t left_out, int64_t* count) {
-  constexpr int digit = 11, values = 1 << digit;
-  Entry* from = static_cast<Entry*>(scratch(Slot::kIndexFrom, (n + 1) * sizeof(Entry)));
-  Entry* to = static_cast<Entry*>(scratch(Slot::kIndexTo, (n + 1) * sizeof(Entry)));
-  int64_t kept = 0, all = 0;
-  for (int64_t i = 0; i < n; i++)
-    if (index[i] >= 0 && index[i] != left_out) from[kept++] = {index[i], i}, all |= index[i];
-  for (int shift = 0; shift < 63 && all >> shift != 0; shift += digit) {
-    int64_t start[values] = {};
-    for (int64_t i = 0; i < kept; i++) start[(from[i].row >> shift) & (values - 1)]++;
-    for (int64_t v = 0, sum = 0; v < values; v++) {
-      const int64_t size = start[v];
-      start[v] = sum, sum += size;
-    }
-    for (int64_t i = 0; i < kept; i++) to[start[(from[i].row >> shift) & (values - 1)]++] = from[i];
-    Entry* other = from;
-    from = to, to = other;
-  }
-  *count = kept;
-  return from;
-}
-
 // The rows that index names, each once and in order, -1 behind them; values[k] = sum of the g[i] with index[i] = rows[k], i in order, zeros
 // behind them. Negative indices and `left_out` name no row.    rows OUT [n], values OUT [n, columns], index IN [n], g IN [n, columns]
 template <class T>
 void combine(int64_t* rows, T* values, const int64_t* index, const T* g, int64_t n, int64_t columns, int64_t left_out) {
   int64_t count;
-  const Entry* entries = by_row(index, n, left_out, &count);
+  const IndexEntry* entries = sorted_index(index, n, left_out, &count);
   int64_t* start = static_cast<int64_t*>(scratch(Slot::kIndexStarts, (n + 1) * sizeof(int64_t)));
   int64_t found = 0;
   for (int64_t i = 0; i < count; i++)
-    if (i == 0 || entries[i].row != entries[i - 1].row) start[found] = i, rows[found++] = entries[i].row;
+    if (i == 0 || entries[i].key != entries[i - 1].key) start[found] = i, rows[found++] = entries[i].key;
   start[found] = count;
   for (int64_t k = found; k < n; k++) rows[k] = -1;
   parallel(n, grain_of(columns), [=](int64_t begin, int64_t end) {

@@ -28,7 +28,8 @@ enum class Slot : int {
   kCrfChain = 2, kCrfRows = 3, kCrfSums = 4,                                                  // crf.h
   kConvWeights = 2, kConvRows = 3, kConvPointers = 4, kConvSums = 5, kConvOutputs = 6,        // conv.h, conv_dw.h
   kByteRows = 3, kBytePointers = 4,                                                           // int8_*.h
-  kIndexFrom = 4, kIndexTo = 5, kIndexStarts = 6,                                             // rows.h, keys.h
+  kIndexFrom = 4, kIndexTo = 5,                                                               // sorted_index.h
+  kIndexStarts = 6,                                                                           // rows.h, keys.h
   kChannelRows = 4, kChannelWeights = 7,                                                      // depthwise.h, expand.h, grouped.h, norm_conv.h
   kFoldedWeights = 6,                                                                         // depthwise.h
   kChainOperands = 6,                                                                         // chain.h
