@@ -13,7 +13,7 @@ import numpy as np
 from pdl.data.dataset import Dataset, Dealing, Sample, StandIn, digest
 from pdl.data.faults import DataFault, Fault, fault
 from pdl.data.image import Mode, check_mode, fault_of, read_image
-from pdl.data.splits import check_ratios, stratified_split
+from pdl.data.splits import stratified_split
 from pdl.data.transforms.annotations import scaled
 from pdl.errors import ConfigError
 from pdl.hints import Range
@@ -22,7 +22,7 @@ from pdl_cv.data import standin
 from pdl_cv.data.boxes.formats import layout
 from pdl_cv.data.boxes.sizes import header_size, image_size
 from pdl_cv.data.boxes.table import Table
-from pdl_cv.data.boxes.tree import Layout, Tree
+from pdl_cv.data.boxes.tree import Tree
 
 
 class DetectionFolder(Dataset):
@@ -79,7 +79,12 @@ class DetectionFolder(Dataset):
         self.has_masks, self.has_keypoints = masks, keypoints
         tree = Tree(root, on_error, elsewhere=not images)
         self.format, splits = layout(tree, format, keypoints=keypoints)
-        table = _named(_chosen(tree, splits, split, ratios, seed), classes, self.format, allow_empty)
+
+        def cut(whole: Table, ratios: Mapping[str, float], split: str) -> Table:
+            return whole.of_images(stratified_split(whole.rarest(), ratios, split, seed=seed, keys=whole.paths))
+
+        own = tree.part("DetectionFolder", splits, split, ratios, cut)
+        table = _named(own, classes, self.format, allow_empty)
         if not difficult:
             table = table.of_objects(~table.difficult)
         if not empty:
@@ -250,27 +255,6 @@ class DetectionFolder(Dataset):
             return (self.table.root / path).stat().st_size
         except OSError:  # reported when the sample is read
             return -1
-
-
-def _chosen(tree: Tree, splits: Layout, split: str | None, ratios: Mapping[str, float] | None, seed: int) -> Table:
-    """The table of a split, cut by ratio where these name it."""
-    have = ", ".join(name for name in splits if name)
-    if ratios is not None:
-        check_ratios("DetectionFolder", ratios)
-        if split is None:
-            raise ConfigError("DetectionFolder: ratios are given but no split; add split=train (or val, test)")
-        if split in ratios:
-            whole = splits["train" if "train" in splits else next(iter(splits))]()
-            return whole.of_images(stratified_split(whole.rarest(), ratios, split, seed=seed, keys=whole.paths))
-    if split is None and len(splits) > 1:
-        raise fault(tree.given, f"it has the splits {have}", "add split=train (or another)")
-    if split is None:
-        return next(iter(splits.values()))()
-    if split not in splits:
-        tree.require_some()
-        what = f"has no split {split!r}{f', only {have}' if have else ''}"
-        raise fault(tree.given, what, f"cut it: give every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
-    return splits[split]()
 
 
 def _named(table: Table, classes: Sequence[str] | None, form: str, allow_empty: bool) -> Table:

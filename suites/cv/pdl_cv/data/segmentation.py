@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 from pdl.data.dataset import Dataset, Dealing, Sample, StandIn, digest
 from pdl.data.faults import DataFault, Fault, fault
 from pdl.data.image import Mode, check_mode, fault_of, read_image
-from pdl.data.splits import check_ratios, stratified_split
+from pdl.data.splits import stratified_split
 from pdl.errors import ConfigError
 from pdl.hints import Range
 from pdl_cv.data import standin
@@ -28,6 +28,7 @@ from pdl_cv.data.mask_pairs import CITYSCAPES, pairs, splits
 LOOKED_AT = 64  # masks whose numbers tell the classes, where nothing else does
 NAME_FILES = ("classes.txt", "labels.txt", "names.txt", "label_names.txt")
 BACKGROUND = "background"
+Pairs = list[tuple[str, str]]
 _NOTHING = re.compile(r"(void|ignored?|unlabell?ed)\b", re.IGNORECASE)
 
 
@@ -79,7 +80,16 @@ class SegmentationFolder(Dataset):
         self.layout, found = pairs(tree)
         self.outlined: DetectionFolder | None = None
         if found:
-            own = _chosen(tree, splits(tree, found), split, ratios, seed)
+            have = {name: partial(list, each) for name, each in splits(tree, found).items()}
+
+            def cut(whole: Pairs, ratios: Mapping[str, float], split: str) -> Pairs:
+                keys = [image for image, _ in whole]
+                rows = stratified_split(np.zeros(len(whole), np.int64), ratios, split, seed=seed, keys=keys)
+                return [whole[row] for row in rows]
+
+            own: Pairs = tree.part("SegmentationFolder", have, split, ratios, cut)
+            if not own:
+                raise fault(tree.given, f"no images for split {split!r}", "add images, or choose other ratios")
             self.paths, self.masks = [image for image, _ in own], [mask for _, mask in own]
             named = values or self._named(classes, sorted(found.values()))
             self.values = ClassValues(*_without_void(named, [IGNORED, *ignore]))
@@ -267,36 +277,6 @@ def _without_void(values: Values, ignore: list[Value]) -> tuple[Values, list[Val
         else:
             kept[name] = value
     return kept, ignore
-
-
-def _chosen(
-    tree: Tree,
-    have: Mapping[str, list[tuple[str, str]]],
-    split: str | None,
-    ratios: Mapping[str, float] | None,
-    seed: int,
-) -> list[tuple[str, str]]:
-    """The images of a split with their masks, cut by ratio where these name it."""
-    names = ", ".join(name for name in have if name)
-    if ratios is not None:
-        check_ratios("SegmentationFolder", ratios)
-        if split is None:
-            raise ConfigError("SegmentationFolder: ratios are given but no split; add split=train (or val, test)")
-        if split in ratios:
-            whole = have["train" if "train" in have else next(iter(have))]
-            keys = [image for image, _ in whole]
-            rows = stratified_split(np.zeros(len(whole), np.int64), ratios, split, seed=seed, keys=keys)
-            if not len(rows):
-                raise fault(tree.given, f"no images for split {split!r}", "add images, or choose other ratios")
-            return [whole[row] for row in rows]
-    if split is None and len(have) > 1:
-        raise fault(tree.given, f"it has the splits {names}", "add split=train (or another)")
-    if split is None:
-        return next(iter(have.values()))
-    if split not in have:
-        what = f"has no split {split!r}{f', only {names}' if names else ''}"
-        raise fault(tree.given, what, f"cut it: give every split the same ratios, such as {{train: 0.9, {split}: 0.1}}")
-    return have[split]
 
 
 def segmented_at(path: Path, split: str) -> dict[str, Any]:

@@ -9,17 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from pdl.data.faults import DataFault, Fault, fault, unreadable
 from pdl.data.folders import SPLIT_FOLDERS
 from pdl.data.image import EXTENSIONS
+from pdl.data.splits import check_ratios
 from pdl.data.store import locate
+from pdl.errors import ConfigError
 from pdl.files import MOST_TEXT, read_bytes
 from pdl_cv.data.boxes.table import Table
 
+T = TypeVar("T")
 MAX_FILES = 4_000_000
 SKIP = "leave such images out: data.on_error=skip in a recipe, pdl convert --on-error skip"
 #: folders of masks: their images are not samples
@@ -67,6 +70,29 @@ class Tree:
     def warn(self, path: str, what: str, advice: str) -> None:
         """Keep what may be a mistake and costs nothing."""
         self.faults.append(Fault(str(self.root / path), None, what, advice, severity="warning"))
+
+    def part(
+        self, owner: str, splits: Mapping[str, Callable[[], T]], split: str | None, ratios: Mapping[str, float] | None,
+        cut: Callable[[T, Mapping[str, float], str], T],
+    ) -> T:  # fmt: skip
+        """What the `splits` of a data set, of class `owner`, have for `split`: what is read for it, or `cut` out of
+        train, or of all there is, where `ratios` name it."""
+        have = ", ".join(name for name in splits if name)
+        if ratios is not None:
+            check_ratios(owner, ratios)
+            if split is None:
+                raise ConfigError(f"{owner}: ratios are given but no split; add split=train (or val, test)")
+            if split in ratios:
+                return cut(splits["train" if "train" in splits else next(iter(splits))](), ratios, split)
+        if split is None and len(splits) > 1:
+            raise fault(self.given, f"it has the splits {have}", "add split=train (or another)")
+        if split is None:
+            return next(iter(splits.values()))()
+        if split not in splits:
+            self.require_some()
+            what, more = f"has no split {split!r}{f', only {have}' if have else ''}", f"{{train: 0.9, {split}: 0.1}}"
+            raise fault(self.given, what, f"cut it: give every split the same ratios, such as {more}")
+        return splits[split]()
 
     def require_some(self) -> None:
         """Raise the first thing that is wrong: to be called where all images are left out."""
