@@ -14,7 +14,7 @@ import pytest
 from pdl.data import DataLoader, check
 from pdl.data import transforms as T
 from pdl.errors import ConfigError, DataError
-from pdl_cv.data import CIFAR10, MNIST, Digits, FashionMNIST, ImageFolder, ImageList, read_idx
+from pdl_cv.data import CIFAR10, MNIST, Digits, FashionMNIST, ImageFolder, ImageList, QuarterTurns, read_idx
 from tests.cv.data.broken import cifar_binary, cifar_tar, encoded, idx, image_folder, image_list, mnist, picture
 
 
@@ -259,3 +259,23 @@ def test_few_pictures_of_a_folder(tmp_path: Path) -> None:
 def test_no_such_smaller_problem(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Digits(split="val", **arguments)
+
+
+def test_classes_that_are_turned(tmp_path: Path) -> None:
+    image_folder(tmp_path)
+    plain = ImageFolder(tmp_path, split="train")
+    turned, count = QuarterTurns(plain), len(plain)
+    assert len(turned) == 4 * count
+    assert turned.classes == [name + turn for turn in ("", "@90", "@180", "@270") for name in plain.classes]
+    for index in (0, count + 1, 2 * count, 4 * count - 1):
+        turn, row = divmod(index, count)
+        sample, before = turned[index], plain[row]
+        image = before["image"]
+        for _ in range(turn):  # what was the right edge is at the top
+            image = image.transpose(1, 0, 2)[::-1]
+        np.testing.assert_array_equal(sample["image"], image)
+        assert sample["label"] == turned.labels[index] == before["label"] + turn * len(plain.classes)
+        assert turned.path_of(index) == plain.path_of(row)
+    assert turned.fingerprint != plain.fingerprint
+    with pytest.raises(ConfigError, match="turn it once"):
+        QuarterTurns(turned)

@@ -10,8 +10,9 @@ from pdl_cv.data.idx import MNIST, FashionMNIST, read_idx
 from pdl_cv.data.listing import ImageList
 from pdl_cv.data.medmnist import MedMNIST
 from pdl_cv.data.segmentation import SegmentationFolder
+from pdl_cv.data.turned import QuarterTurns
 
 __all__ = [
     "CIFAR10", "MNIST", "DetectionFolder", "Digits", "FashionMNIST", "ImageFolder", "ImageList", "MedMNIST",
-    "SegmentationFolder", "read_idx",
+    "QuarterTurns", "SegmentationFolder", "read_idx",
 ]  # fmt: skip
