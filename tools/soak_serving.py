@@ -4,8 +4,8 @@
     python tools/soak_serving.py --seconds 30 --workers 3
 
 Every request must be answered, or refused with a reason (429, 503, 504); a killed worker may take along what it was
-answering, which its clients see as a closed connection. Memory of all processes is that after the first tenth, but for
-`--growth` percent. Exit code 1 where either does not hold.
+answering, which its clients see as a closed connection, and no worker may end otherwise. The first worker is never
+killed: its memory is that after the first tenth, but for `--growth` percent. Exit code 1 where any of it does not hold.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 REFUSED = (429, 503, 504)
+USUAL = ("loaded", "draining", "drained", "worker ended")
 BROKEN = (
     b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n",
     b"POST /v2/models/m/infer HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
@@ -56,7 +57,7 @@ class Soak:
             wrong = chance.random() < 0.05
             try:
                 if connection is None:
-                    connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
+                    connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
                 connection.request("POST", "/v2/models/m/infer", self.wrong if wrong else self.body)
                 answer = connection.getresponse()
                 said = json.loads(answer.read())
@@ -89,16 +90,13 @@ def children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def memory(pids: list[int]) -> int:
-    """Bytes that the processes have for themselves."""
-    total = 0
-    for pid in pids:
-        try:
-            found = re.search(r"Pss_Anon:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text())
-        except OSError:
-            continue
-        total += 1024 * int(found[1]) if found else 0
-    return total
+def memory(pid: int) -> int:
+    """Bytes that a process has for itself."""
+    try:
+        found = re.search(r"Pss_Anon:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text())
+    except OSError as error:
+        raise SystemExit(f"the worker that nobody killed has ended: {error}") from None
+    return 1024 * int(found[1]) if found else 0
 
 
 def soak(seconds: float, workers: int, clients: int, growth: float) -> dict[str, Any]:
@@ -112,13 +110,14 @@ def soak(seconds: float, workers: int, clients: int, growth: float) -> dict[str,
         words = [sys.executable, "-m", "pdl", "serve", f"m={place}", "--port", "0", "--timeout", "5"]
         words += ["--workers", str(workers)]
         environment = {**os.environ, "PDL_NUM_THREADS": "1"}
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+        with open(f"{folder}/log", "w") as log:
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
         assert process.stdout is not None
         line = process.stdout.readline()
         address = re.search(r"http://(\S+)", line)
         if address is None:
             raise SystemExit(f"it did not start: {line}")
-        load = Soak(address[1], workers)
+        load, first = Soak(address[1], workers), min(children(process.pid)) if workers > 1 else process.pid
         threads = [threading.Thread(target=load.client, args=(i,)) for i in range(clients)]
         threads += [threading.Thread(target=load.disturber, args=(i,)) for i in range(2)]
         for thread in threads:
@@ -132,25 +131,28 @@ def soak(seconds: float, workers: int, clients: int, growth: float) -> dict[str,
             process.send_signal(signal.SIGHUP)
             reloads += 1
             if workers > 1 and reloads % 4 == 0 and time.monotonic() - began < seconds - 2 * step:
-                os.kill(random.choice(children(process.pid)), signal.SIGKILL)
+                os.kill(random.choice([pid for pid in children(process.pid) if pid != first]), signal.SIGKILL)
                 kills += 1
             if not before and time.monotonic() - began > seconds / 10:
-                before = memory(children(process.pid) if workers > 1 else [process.pid])
-        time.sleep(3)  # a worker that was killed last is there again
-        after = memory(children(process.pid) if workers > 1 else [process.pid])
+                before = memory(first)
+        after = memory(first)
         load.stop.set()
         for thread in threads:
             thread.join()
         process.send_signal(signal.SIGTERM)
         code = process.wait(60)
         process.stdout.close()
+        lines = Path(f"{folder}/log").read_text().splitlines()
+    said = [json.loads(line) if line.startswith("{") else {"event": line} for line in lines]
+    odd = [each for each in said if each["event"] not in USUAL or each.get("code", -signal.SIGKILL) != -signal.SIGKILL]
     counts = dict(load.counts)
     most_closed = kills * clients  # each client may have had one request in the worker that was killed
     good = not counts.get("wrong") and counts.get("closed", 0) <= most_closed and code == 0
-    good = good and after <= before * (1 + growth / 100)
+    good = good and after <= before * (1 + growth / 100) and not odd
     return {
         "seconds": seconds, "workers": workers, **counts, "reloads": reloads, "killed": kills, "exit_code": code,
-        "mib_before": round(before / 2**20, 1), "mib_after": round(after / 2**20, 1), "good": good,
+        "mib_before": round(before / 2**20, 1), "mib_after": round(after / 2**20, 1), "odd_lines": odd[:5],
+        "good": good,
     }  # fmt: skip
 
 

@@ -1,20 +1,22 @@
 """Dynamic batching: requests that wait for the same model go through it together.
 
 A batcher has a queue of bounded length and threads that run batches. Nobody waits for a batch to fill up unless `delay`
-says so: while one batch runs the next gathers, so a lone request runs at once and batches grow with the load. A request
-waits at most for the batch under way and then runs in the next, so two runs must fit the latency budget: batches are
-kept to sizes whose runs, as they were measured, take half of it.
+says so: while one batch runs the next gathers, so a lone request runs at once and batches grow with the load. What a
+batch costs is measured, and decides its size. A request waits at most for the batch under way and then runs in the
+next, so two runs must fit the latency budget: a run takes half of it at most, if one row does. And all rows of a batch
+wait for the last one, so a larger batch is made only where its rows cost clearly less; a net that is busy with
+arithmetic at one row, as convolutions often are, goes one by one.
 """
 
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, thread_time
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +31,10 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Rows of a batch: few sizes, because each has a plan of its own (`pdl.runtime.plan`)."""
 INLINE = 3e-4  # seconds of a run, up to which an event loop makes it itself: handing it to a thread would cost more
 LONE = 2e-3  # the same where nothing else has been asked
-FORGET = 0.995  # of the time of a size that is too slow, at each batch: it is tried again some time
+GAIN = 0.9  # of the time of a row in a smaller batch: what one in a larger batch may take at most
+STRETCH = 2.0  # times that a batch may take of a row that is too slow itself: one by one, others would wait longer
+FORGET = 0.995  # of the time of the next larger size, at each batch beside which others wait: it is tried some time
+ROUNDS = 4  # of runs that measure
 GROWTH = 1.25  # that a measured time grows by a longer run, at most: the system may have held that one up
 
 
@@ -124,7 +129,7 @@ class Batcher:
         self._closed = False
         self._running = 0
         self._flushing = False
-        self._costs: dict[int, float] = {}  # rows -> seconds of a run, lately
+        self._costs: dict[int, float] = {}  # rows -> seconds of a run, lately, of the processor: others do not count
         self._threads = [
             threading.Thread(target=self._work, name=f"pdl-serve-{name}-{i}", daemon=True) for i in range(threads)
         ]
@@ -196,14 +201,23 @@ class Batcher:
         assert job.outputs is not None
         return job.outputs
 
-    def measure(self, arrays: Mapping[str, Array], rows: int) -> None:
-        """Run these arrays now, to know how long it takes; the first run makes a plan."""
-        times = []
-        for _ in range(4):
-            began = perf_counter()
-            self._call(arrays, None)
-            times.append(perf_counter() - began)
-        self._costs[rows] = min(times)
+    def measure(self, arrays: Mapping[str, Array]) -> None:
+        """Run batches of all sizes, to know how long they take; the first run of each makes its plan. Sizes take turns,
+        so that what else the machine does meets all alike; those that are too slow for a batch have two.
+
+        arrays   rows for the largest
+        """
+        costs: dict[int, float] = {}
+        for turn in range(1 + ROUNDS):
+            for size in self.sizes:
+                if turn > 1 and costs[size] > 2 * max(self.policy.budget, STRETCH * costs[1]):
+                    break
+                rows = {name: x[:size] for name, x in arrays.items()}
+                began = thread_time()
+                self._call(rows, None)
+                took = thread_time() - began
+                costs[size] = min(took, costs.get(size, took))
+        self._costs = costs
 
     @property
     def waiting(self) -> int:
@@ -244,7 +258,7 @@ class Batcher:
     def _gather(self) -> None:
         """Wait for more rows than there are, as long as `delay` allows."""
         delay = self.policy.delay
-        while delay and self._queue and len(self._queue) < self.sizes[-1] and not self._closed:
+        while delay and self._queue and len(self._queue) < self._fit(self.sizes[-1]) and not self._closed:
             left = self._queue[0].began + delay - monotonic()
             if left <= 0:
                 return
@@ -254,7 +268,7 @@ class Batcher:
 
     def _take(self) -> tuple[list[Job], list[Job]]:
         """The jobs of the next batch, and those that are too late."""
-        now, most = monotonic(), self._most()
+        now, most = monotonic(), self._fit(self.sizes[-1])
         jobs: list[Job] = []
         gone: list[Job] = []
         left: list[Job] = []
@@ -274,36 +288,44 @@ class Batcher:
                 left.append(job)
                 if len(left) > most:
                     break
-        if rows < most and len(jobs) > 1 and rows not in self.sizes:
-            fit = max(size for size in self.sizes if size <= rows)
+        if rows < most and len(jobs) > 1:
+            fit = self._fit(rows)
             while rows > fit and len(jobs) > 1:  # the newest wait, in their order
                 job = jobs.pop()
                 rows -= job.rows
                 left.insert(0, job)
         left.sort(key=_age)
         queue.extendleft(reversed(left))
+        if queue and jobs:
+            self._forget(rows)
         return jobs, gone
 
-    def _most(self) -> int:
-        """Rows of the largest batch that takes no more than half of the budget; sizes that were not run yet are judged
-        by the next smaller one."""
-        half, costs = self.policy.budget / 2, self._costs
-        found, last, size_of_last = self.sizes[0], 0.0, 1
+    def _fit(self, rows: int) -> int:
+        """Rows of the next batch where so many wait: a size that takes at most half of the budget, or where that is
+        out of reach, `STRETCH` times as long as one row, and whose rows cost clearly less than those of all smaller
+        ones. One that was not run yet is tried."""
+        costs = self._costs
+        found, least = 1, costs.get(1, 0.0)
+        half = self.policy.budget / 2
+        longest = half if least <= half else STRETCH * least
         for size in self.sizes:
-            cost = costs.get(size)
-            if cost is None:
-                cost = last * size / size_of_last
-            else:
-                last, size_of_last = cost, size
-            if cost > half and size > 1:
-                if size in costs:
-                    costs[size] = cost * FORGET
+            if size > rows:
                 break
-            found = size
+            cost = costs.get(size, least * GAIN * size)
+            if cost > longest:
+                break
+            if cost <= least * GAIN * size:
+                found, least = size, cost / size if size in costs else least
         return found
 
+    def _forget(self, rows: int) -> None:
+        """Others wait beside so many rows: the next larger size comes nearer to being tried."""
+        at = bisect_right(self.sizes, rows)
+        if at < len(self.sizes) and self.sizes[at] in self._costs:
+            self._costs[self.sizes[at]] *= FORGET
+
     def _run(self, jobs: list[Job]) -> None:
-        began, now = perf_counter(), monotonic()
+        began, used, now = perf_counter(), thread_time(), monotonic()
         for job in jobs:
             job.waited = now - job.began
         try:
@@ -318,7 +340,7 @@ class Batcher:
                 job.error = error
             _tell(jobs)
             return
-        took = perf_counter() - began
+        took, used = perf_counter() - began, thread_time() - used
         rows = 0
         for job in jobs:
             job.ran = took
@@ -330,7 +352,7 @@ class Batcher:
         _tell(jobs)
         before = self._costs.get(rows)
         if rows <= self.sizes[-1]:
-            self._costs[rows] = took if before is None else min(took, GROWTH * before)
+            self._costs[rows] = used if before is None else min(used, GROWTH * before)
         if self._seen is not None:
             self._seen(rows, len(jobs), took)
 

@@ -56,6 +56,9 @@ class Rpc:
 
     def __init__(self, service: Service) -> None:
         self.service, self.grpc, self.kinds = service, needed(), messages()
+        from google.protobuf.message import DecodeError
+
+        self.unreadable = DecodeError
         self._tokens = [f"Bearer {token}" for token in service.settings.tokens]
         self.server: Any = None
 
@@ -92,19 +95,19 @@ class Rpc:
         call = getattr(self, f"_{''.join(f'_{c.lower()}' if c.isupper() else c for c in name)[1:]}")
         request, response = (getattr(self.kinds, f"{name}{side}") for side in ("Request", "Response"))
 
-        async def run(given: Any, context: Any) -> Any:
-            return await self._call(name, call, response, given, context)
+        async def run(body: bytes, context: Any) -> Any:
+            return await self._call(name, call, request, response, body, context)
 
-        return self.grpc.unary_unary_rpc_method_handler(
-            run, request_deserializer=request.FromString, response_serializer=response.SerializeToString
-        )
+        return self.grpc.unary_unary_rpc_method_handler(run, response_serializer=response.SerializeToString)
 
-    async def _call(self, name: str, call: Callable[..., Awaitable[Any]], made: Any, given: Any, context: Any) -> Any:
+    async def _call(
+        self, name: str, call: Callable[..., Awaitable[Any]], asked: Any, made: Any, body: bytes, context: Any
+    ) -> Any:
         service = self.service
         said = dict(context.invocation_metadata() or ())
         carrier = {key: said[key] for key in ("traceparent", "tracestate") if isinstance(said.get(key), str)}
         facts = service.begin("grpc", carrier)
-        held = given.ByteSize() if name == "ModelInfer" else 0
+        held = len(body)
         service.held += held
         try:
             if self._tokens and name not in _OPEN:
@@ -113,6 +116,10 @@ class Rpc:
                     raise Refused(401, "token", "a token is needed: authorization: Bearer TOKEN")
             if service.held > service.settings.held:
                 raise Refused(429, "memory", "the server holds as many bytes of requests as it may; try again", retry=1)
+            try:
+                given = asked.FromString(body)
+            except self.unreadable:
+                raise bad(f"the body is no message {name}Request") from None
             answer: Any = await call(made, given, facts, context)
             return answer
         except asyncio.CancelledError:

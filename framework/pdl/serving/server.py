@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
@@ -114,6 +115,9 @@ def serve(
     made = service(models, settings)
     made.alone = reload is None
     app = Http(made, reload=reload)
+    logger = logging.getLogger("uvicorn")
+    logger.propagate = False
+    logger.addHandler(_Lines(made))
     connections = Connections(settings.idle, settings.seconds, settings.request)
     allow_files(settings.connections + settings.idle)
     config = uvicorn.Config(
@@ -123,6 +127,22 @@ def serve(
         **_fast(connections),
     )  # fmt: skip
     return _Server(uvicorn, config, made, where, started, connections).run(sock)
+
+
+class _Lines(logging.Handler):
+    """What uvicorn warns of, as lines of the log; bytes that are no HTTP are counted, as anybody may send many."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(logging.WARNING)
+        self.service = service
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text.startswith("Invalid HTTP request"):
+            self.service.models.metrics.count("pdl_refused_total", way="http", reason="no_http")
+        else:
+            trace = {} if record.exc_info is None else {"trace": self.format(record)[-4000:]}
+            self.service.log(record.levelname.lower(), message=text, **trace)
 
 
 def _fast(connections: Connections) -> dict[str, Any]:

@@ -254,10 +254,10 @@ class Service:
     # -- accounts ------------------------------------------------------------------------------------------------------
     def begin(self, way: str, carrier: Mapping[str, str] | None = None) -> Facts:
         """A request."""
-        self.under_way += 1
         facts = Facts(way)
         if self.tracing is not None:
             facts.span = self.tracing.begin(f"pdl {way}", carrier or {})
+        self.under_way += 1
         return facts
 
     def failed(self, facts: Facts, error: BaseException) -> Refused:

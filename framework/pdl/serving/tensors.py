@@ -79,8 +79,9 @@ def checked_shape(port: Port, name: str, shape: Any) -> tuple[int, ...]:
 def from_data(port: Port, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], data: Any) -> Array:
     """An array of the numbers of JSON, flat or nested."""
     try:
-        x = np.array(data, dtype) if dtype.kind in "fVb" else _whole(data, dtype)
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        with np.errstate(over="raise"):
+            x = np.array(data, dtype) if dtype.kind in "fVb" else _whole(data, dtype)
+    except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise bad(f"input {name!r}: data is not {NAMES[dtype]} of shape {list(shape)} ({str(error)[:100]})") from None
     if x.size != math.prod(shape) or (x.ndim > 1 and x.shape != shape):
         raise bad(f"input {name!r}: data has shape {list(x.shape)}, shape says {list(shape)}")

@@ -171,7 +171,8 @@ def main(words: Sequence[str]) -> int:
     parent = os.getppid()
 
     def started(port: int | None) -> None:
-        os.write(ready, READY)
+        with suppress(BrokenPipeError):  # one that was started again is not waited for
+            os.write(ready, READY)
         os.close(ready)
 
     def reload() -> None:

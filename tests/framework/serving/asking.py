@@ -119,7 +119,7 @@ def running(*words: str, token: str = "") -> Iterator[tuple[Any, str]]:
         yield process, found[1]
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, logged
+        assert process.wait(60) == 0, logged
     finally:
         if process.poll() is None:
             process.kill()
@@ -130,7 +130,7 @@ def running(*words: str, token: str = "") -> Iterator[tuple[Any, str]]:
 
 
 def ask(address: str, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(address, timeout=20)
+    connection = http.client.HTTPConnection(address, timeout=60)
     try:
         connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
         answer = connection.getresponse()

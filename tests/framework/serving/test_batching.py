@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pdl.errors import DataError, UsageError
+from pdl.serving import batching
 from pdl.serving.batching import Batcher, Batching, Closed, Job
 from pdl.serving.errors import Refused
 
@@ -26,7 +27,7 @@ class Slow:
     def __call__(self, arrays: Arrays, seconds: float | None) -> Arrays:
         self.sizes.append(len(arrays["x"]))
         self.entered.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         if (arrays["x"] < 0).any():
             raise DataError("a row below 0")
         return {"y": arrays["x"] * 2}
@@ -48,7 +49,7 @@ def asked(batcher: Batcher, count: int, **more: Any) -> tuple[list[Any], list[th
 
 
 def waiting(batcher: Batcher, count: int) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while batcher.waiting < count:
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -58,7 +59,7 @@ def test_what_waits_while_a_batch_runs_is_the_next_batch() -> None:
     slow = Slow()
     batcher = Batcher("m", slow, Batching(most=8, budget=60.0))
     _, threads = asked(batcher, 1)
-    slow.entered.wait(10)
+    assert slow.entered.wait(60)
     found, more = asked(batcher, 9)
     waiting(batcher, 9)
     slow.gate.set()
@@ -67,7 +68,7 @@ def test_what_waits_while_a_batch_runs_is_the_next_batch() -> None:
     assert slow.sizes == [1, 8, 1]  # alone at once, then as many as there may be
     for i, y in enumerate(found):
         np.testing.assert_array_equal(y, np.full((1, 3), 2 * i))
-    assert batcher.close(5)
+    assert batcher.close(60)
     with pytest.raises(Closed):
         batcher.ask({"x": np.zeros((1, 3))}, 1)
 
@@ -77,14 +78,14 @@ def test_requests_of_other_shapes_or_of_models_whose_rows_belong_together_run_al
         slow = Slow()
         batcher = Batcher("m", slow, Batching(budget=60.0), joins=joins)
         _, threads = asked(batcher, 1)
-        slow.entered.wait(10)
+        assert slow.entered.wait(60)
         answers: list[list[Job]] = []
         jobs = [Job({"x": np.zeros((1, width))}, 1, answers.append) for width in (3, 4, 3)]
         for job in jobs:
             batcher.submit(job)
         slow.gate.set()
         threads[0].join()
-        assert batcher.close(5)
+        assert batcher.close(60)
         assert slow.sizes == ([1, 2, 1] if joins else [1, 1, 1, 1])
         assert [job.outputs["y"].shape for job in jobs] == [(1, 3), (1, 4), (1, 3)]  # type: ignore[index]
 
@@ -93,13 +94,13 @@ def test_a_request_that_fails_fails_alone() -> None:
     slow = Slow()
     batcher = Batcher("m", slow, Batching(budget=60.0))
     _, threads = asked(batcher, 1)
-    slow.entered.wait(10)
+    assert slow.entered.wait(60)
     jobs = [Job({"x": np.full((1, 3), value)}, 1, lambda jobs: None) for value in (1, -1, 2)]
     for job in jobs:
         batcher.submit(job)
     slow.gate.set()
     threads[0].join()
-    batcher.close(5)
+    batcher.close(60)
     assert [type(job.error) for job in jobs] == [type(None), DataError, type(None)]
 
 
@@ -107,7 +108,7 @@ def test_a_full_queue_refuses_and_late_or_cancelled_requests_do_not_run() -> Non
     slow = Slow()
     batcher = Batcher("m", slow, Batching(waiting=2, budget=60.0))
     _, threads = asked(batcher, 1)
-    slow.entered.wait(10)
+    assert slow.entered.wait(60)
     late, cancelled = (Job({"x": np.zeros((1, 3))}, 1, lambda jobs: None, seconds) for seconds in (0.01, None))
     batcher.submit(late)
     batcher.submit(cancelled)
@@ -118,22 +119,78 @@ def test_a_full_queue_refuses_and_late_or_cancelled_requests_do_not_run() -> Non
     time.sleep(0.02)
     slow.gate.set()
     threads[0].join()
-    batcher.close(5)
+    batcher.close(60)
     assert slow.sizes == [1]
     assert isinstance(late.error, Refused)
     assert late.error.status == 504
 
 
-def test_batches_are_kept_to_half_of_the_budget() -> None:
-    def run(arrays: Arrays, seconds: float | None) -> Arrays:
-        return arrays
+class Clock:
+    """Time that runs take by their rows."""
 
-    batcher = Batcher("m", run, Batching(most=32, budget=0.020))
-    batcher._costs = {1: 0.001, 2: 0.002, 4: 0.004, 8: 0.008, 12: 0.012}
-    assert batcher._most() == 8
-    batcher._costs = {1: 0.5}
-    assert batcher._most() == 1  # one row is always run
-    batcher.close(1)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) -> None:
+        self.seconds, self.now = seconds, 0.0
+        self.sizes: list[int] = []
+        monkeypatch.setattr(batching, "thread_time", lambda: self.now)
+
+    def __call__(self, arrays: Arrays, seconds: float | None) -> Arrays:
+        self.sizes.append(len(arrays["x"]))
+        self.now += self.seconds(len(arrays["x"]))
+        return {"y": arrays["x"]}
+
+    def made(self, batcher: Batcher, jobs: int) -> list[int]:
+        """Rows of the batches that so many requests of a row are answered in, which wait at once."""
+        self.sizes.clear()
+        later: list[Callable[[], None]] = []
+        for _ in range(jobs):
+            batcher.submit(Job({"x": np.zeros((1, 3))}, 1, lambda jobs: None), later.append)
+        while later:
+            later.pop()()
+        return list(self.sizes)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sizes"),
+    [
+        (lambda rows: 1e-3 * rows, [1] * 7),  # a row costs the same in any batch
+        (lambda rows: 0.95e-3 * rows if rows > 1 else 1e-3, [1] * 7),  # hardly less
+        (lambda rows: 1e-3 + 1e-5 * rows, [6, 1]),  # what a run costs is shared: all that wait
+        (lambda rows: 1e-3 * (rows if rows < 4 else rows / 2), [4, 1, 1, 1]),  # from four on, and no two or three
+        (lambda rows: 3e-3 + 1e-3 * rows, [6, 1]),  # within half of the budget
+        (lambda rows: 6.5e-3 + 1e-3 * rows, [3, 3, 1]),
+        (lambda rows: 0.5, [6, 1]),  # no run is within it
+        (lambda rows: 0.2 + 0.3 * rows, [2, 2, 2, 1]),
+        (lambda rows: 0.5 * rows, [1] * 7),
+    ],
+)
+def test_a_batch_is_made_where_its_rows_cost_less(
+    seconds: Callable[[int], float], sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch, seconds)
+    batcher = Batcher("m", clock, Batching(most=8, budget=0.020))
+    batcher.measure({"x": np.zeros((8, 3))})
+    assert clock.made(batcher, 7) == sizes
+    batcher.close(60)
+
+
+def test_sizes_that_were_measured_wrongly_or_cost_something_else_by_now_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch, lambda rows: 1e-3 * rows)
+    batcher = Batcher("m", clock, Batching(most=8, budget=0.020))
+    batcher.measure({"x": np.zeros((8, 3))})
+    made = clock.made(batcher, 200)
+    assert 1 < made.count(2) < 10  # tried, now and then
+    assert max(made) == 2
+    clock.seconds = lambda rows: 1e-3
+    for _ in range(40):
+        made = clock.made(batcher, 200)
+    assert made.count(8) == 25
+    clock.seconds = lambda rows: 1e-3 * rows
+    for _ in range(10):
+        made = clock.made(batcher, 200)
+    assert made.count(1) > 150
+    batcher.close(60)
 
 
 def test_a_short_run_is_made_by_who_asks_where_nothing_else_waits_or_runs() -> None:
@@ -144,7 +201,7 @@ def test_a_short_run_is_made_by_who_asks_where_nothing_else_waits_or_runs() -> N
     assert [batcher.quick(rows) for rows in (1, 2, 3, 4, 8)] == [True, True, False, False, False]
     assert [batcher.quick(rows, 2e-3) for rows in (4, 16, 24)] == [True, True, False]
     found, threads = asked(batcher, 1)
-    slow.entered.wait(10)
+    assert slow.entered.wait(60)
     job = Job({"x": np.ones((1, 3))}, 1, lambda jobs: None)
     assert not batcher.run_now(job)
     slow.gate.set()
@@ -157,7 +214,7 @@ def test_a_short_run_is_made_by_who_asks_where_nothing_else_waits_or_runs() -> N
     batcher._costs[1] = 1e-9
     assert batcher.run_now(Job({"x": np.ones((1, 3))}, 1, lambda jobs: None))
     assert batcher._costs[1] == pytest.approx(1.25e-9)  # one long run says little
-    batcher.close(5)
+    batcher.close(60)
     with pytest.raises(Closed):
         batcher.run_now(job)
 
@@ -165,11 +222,11 @@ def test_a_short_run_is_made_by_who_asks_where_nothing_else_waits_or_runs() -> N
 def test_a_delay_waits_for_others() -> None:
     slow = Slow()
     slow.gate.set()
-    batcher = Batcher("m", slow, Batching(most=4, budget=5.0, delay=5.0))
+    batcher = Batcher("m", slow, Batching(most=4, budget=60.0, delay=60.0))
     _, threads = asked(batcher, 4)
     for thread in threads:
         thread.join()
-    batcher.close(1)
+    batcher.close(60)
     assert slow.sizes == [4]
 
 

@@ -56,7 +56,7 @@ def test_versions_share_requests_and_a_shadow_answers_unheard() -> None:
             assert (status, said["model_version"] in "12") == (200, True)
 
     asyncio.run(ask())
-    assert models.find("m", "3").batcher.close(10)
+    assert models.find("m", "3").batcher.close(60)
     text = app.service.metrics_text()
     assert 'pdl_shadow_total{model="m",version="3",outcome="answered"} 4' in text
     assert 'pdl_shadow_difference_bucket{model="m",version="3",le="1e-05"} 4' in text
@@ -81,12 +81,14 @@ def test_models_are_replaced_while_requests_go_on(tmp_path: Path) -> None:
 
         done = asyncio.Event()
         clients = [asyncio.ensure_future(many()) for _ in range(4)]
-        await asyncio.sleep(0.05)
-        for data in (second, first, second):
-            (tmp_path / "new").write_bytes(data)
-            (tmp_path / "new").replace(place)
-            assert (await app.json("POST", "/v2/repository/models/m/load"))[0] == 200
-        await asyncio.sleep(0.05)
+        for data in (second, first, second, None):
+            enough = len(seen) + 10
+            while len(seen) < enough and not clients[0].done():
+                await asyncio.sleep(0.001)
+            if data is not None:
+                (tmp_path / "new").write_bytes(data)
+                (tmp_path / "new").replace(place)
+                assert (await app.json("POST", "/v2/repository/models/m/load"))[0] == 200
         done.set()
         await asyncio.gather(*clients)
         (tmp_path / "new").write_bytes(b"broken")
@@ -101,7 +103,6 @@ def test_models_are_replaced_while_requests_go_on(tmp_path: Path) -> None:
 
     asyncio.run(ask())
     low, high = min(seen), max(seen)
-    assert len(seen) > 20
     assert high == pytest.approx(2 * low, rel=1e-4) or low == pytest.approx(2 * high, rel=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""Bodies of /v2/models/NAME/infer that nobody should send: each is answered, or refused with a reason."""
+"""Bodies of HTTP and gRPC that nobody should send: each is answered, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,11 +63,20 @@ def bodies(draw: Any) -> tuple[bytes, str | None]:
     text = json.dumps(said).encode()
     body = text + (np.ones(64, np.float32).tobytes() if binary else b"")
     size = draw(SIZES) if draw(st.booleans()) else str(len(text)) if binary else None
-    damages = st.tuples(st.sampled_from(("cut", "other", "more", "fewer")), st.integers(0, 999), st.binary(max_size=3))
-    for kind, at, data in draw(st.lists(damages, max_size=2)):
+    return damaged(body, draw(DAMAGES)), size
+
+
+DAMAGES = st.lists(
+    st.tuples(st.sampled_from(("cut", "other", "more", "fewer")), st.integers(0, 999), st.binary(max_size=3)),
+    max_size=2,
+)
+
+
+def damaged(body: bytes, damages: list[tuple[str, int, bytes]]) -> bytes:
+    for kind, at, data in damages:
         head, rest = body[: at % (len(body) + 1)], body[at % (len(body) + 1) :]
         body = head + {"cut": b"", "other": data + rest[len(data) :], "more": data + rest, "fewer": rest[1:]}[kind]
-    return body, size
+    return body
 
 
 LOOP = asyncio.new_event_loop()
@@ -80,7 +90,7 @@ def test_damaged_and_odd_bodies_are_answered_or_refused_with_a_reason(asked: tup
     headers: Any = {} if size is None else {"inference_header_content_length": size}
 
     async def ask() -> tuple[int, dict[str, str], bytes]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await APP.ask("POST", "/v2/models/m/infer", body, **headers)
 
     status, told, said = LOOP.run_until_complete(ask())
@@ -88,6 +98,92 @@ def test_damaged_and_odd_bodies_are_answered_or_refused_with_a_reason(asked: tup
         text = said[: int(told.get("inference-header-content-length", len(said)))]
         assert json.loads(text)["model_name"] == "m"
     else:
-        assert status == 400, (status, said)
+        assert status == 400 or (status == 504 and b"timeout" in body), (status, said)
         assert len(json.loads(said)["error"]) > 10
     assert APP.service.under_way == APP.service.held == 0
+
+
+# -- gRPC --------------------------------------------------------------------------------------------------------------
+TEXTS = ("", "m", "other", "1", "7", "image", "logits", "FP32", "INT8", "BF16", "x" * 300)
+NUMBERS = (-(2**63), -1, 0, 1, 8, 10, 2**31, 2**63 - 1)
+REFUSALS = ("OK", "INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "DEADLINE_EXCEEDED")
+
+
+@st.composite
+def calls(draw: Any) -> tuple[str, bytes]:
+    """A method, and what is sent to it."""
+    from pdl.serving.messages import METHODS, messages
+
+    name = draw(st.sampled_from((*METHODS, *["ModelInfer"] * 9)))
+    given: Any = getattr(messages(), f"{name}Request")()
+    texts, odd = st.sampled_from(TEXTS), st.booleans()
+    if name == "ModelInfer":
+        given.model_name = "m"
+        tensor = given.inputs.add(name="image", datatype="FP32", shape=[1, 8, 8, 1])
+        if draw(odd):
+            tensor.contents.fp32_contents.extend([0.5] * 64)
+        else:
+            given.raw_input_contents.append(np.ones(64, np.float32).tobytes())
+        for change in draw(st.lists(st.integers(0, 9), max_size=3)):
+            text, number = draw(texts), draw(st.sampled_from(NUMBERS))
+            if change < 3:
+                setattr(*((given, "model_name"), (tensor, "name"), (tensor, "datatype"))[change], text)
+            elif change == 3:
+                tensor.shape[number % 4 if tensor.shape else 0 :] = [number] * (number % 3)
+            elif change == 4:
+                given.raw_input_contents.append(text.encode())
+            elif change == 5:
+                del given.raw_input_contents[:]
+                tensor.contents.int64_contents.extend([number] * 3)
+            elif change == 6:
+                tensor.contents.fp32_contents.extend([float("nan"), float("inf"), 1e38])
+            elif change == 7:
+                given.parameters["timeout"].int64_param = number
+            elif change == 8:
+                given.parameters["timeout"].string_param = text
+            else:
+                given.outputs.add(name=text)
+    else:
+        for field in given.DESCRIPTOR.fields:
+            if field.type == field.TYPE_STRING:
+                setattr(given, field.name, draw(texts))
+    return name, damaged(given.SerializeToString(), draw(DAMAGES))
+
+
+def test_damaged_and_odd_calls_are_answered_or_refused_with_a_reason() -> None:
+    grpc = pytest.importorskip("grpc.aio")
+    from pdl.serving.messages import PACKAGE, SERVICE
+    from pdl.serving.rpc import Rpc
+    from pdl.serving.server import Listening
+
+    rpc = Rpc(APP.service)
+    port = LOOP.run_until_complete(rpc.start(Listening(grpc=0)))
+    seen: set[str] = set()
+
+    async def call(name: str, body: bytes) -> tuple[str, str]:
+        try:
+            await channel.unary_unary(f"/{PACKAGE}.{SERVICE}/{name}")(body, timeout=60)
+        except grpc.AioRpcError as error:
+            return error.code().name, error.details()
+        return "OK", ""
+
+    @settings(max_examples=200, deadline=None)
+    @given(calls())
+    def every(asked: tuple[str, bytes]) -> None:
+        code, why = LOOP.run_until_complete(call(*asked))
+        seen.add(code)
+        assert code in REFUSALS, (code, why)
+        assert code == "OK" or len(why) > 10
+        assert code != "DEADLINE_EXCEEDED" or b"timeout" in asked[1]
+        assert APP.service.under_way == APP.service.held == 0
+
+    async def channel_of() -> Any:
+        return grpc.insecure_channel(f"127.0.0.1:{port}")
+
+    channel = LOOP.run_until_complete(channel_of())
+    try:
+        every()
+        assert seen >= {"OK", "INVALID_ARGUMENT", "NOT_FOUND"}
+    finally:
+        LOOP.run_until_complete(channel.close())
+        LOOP.run_until_complete(rpc.stop(5.0))
