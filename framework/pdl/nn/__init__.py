@@ -96,6 +96,7 @@ from pdl.nn.pool import (
 )
 from pdl.nn.resize import PixelShuffle, PixelUnshuffle, Upsample
 from pdl.nn.rnn import GRU, LSTM, RNN
+from pdl.nn.spectral import SpectralNorm
 from pdl.nn.stages import stages
 from pdl.nn.summary import Summary, summary
 
@@ -105,7 +106,7 @@ __all__ = [
     "Identity", "Linear", "Bilinear", "Flatten", "Unflatten",
     "Conv2d", "Conv1d", "Conv3d", "ConvTranspose2d", "ConvTranspose1d", "ConvTranspose3d",
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm", "RMSNorm", "GroupNorm", "InstanceNorm",
-    "LocalResponseNorm",
+    "LocalResponseNorm", "SpectralNorm",
     "ReLU", "ReLU6", "Hardtanh", "Hardsigmoid", "Hardswish", "LeakyReLU", "PReLU", "ELU", "CELU", "SELU", "GELU",
     "SiLU", "Mish", "Sigmoid", "LogSigmoid", "Tanh", "Softplus", "Softsign", "GLU", "Softmax", "LogSoftmax",
     "MaxPool2d", "MaxPool1d", "MaxPool3d", "AvgPool2d", "AvgPool1d", "AvgPool3d", "LPPool2d", "LPPool1d",

@@ -7,12 +7,13 @@ of an op: immutable, compared by content, with its executables and its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from pdl import dims
 from pdl.dtype import Array, as_dtype, is_differentiable
 from pdl.errors import ShapeError, TraceError
 from pdl.ops.attributes import JSON_KINDS
@@ -21,6 +22,7 @@ from pdl.ops.sparse import SparseGrad
 from pdl.program.executor import Executable
 from pdl.program.ir import Program, Value, is_state
 from pdl.program.passes import FINAL, FORWARD, run_passes
+from pdl.program.specialise import specialise
 from pdl.program.tracing import Recorder, Symbol
 from pdl.program.verify import verify
 from pdl.tensor import Tensor, _Autocast, _Tracing, casting, set_grad_enabled
@@ -149,6 +151,8 @@ class Block:
         self._gradients: dict[Any, Block] = {}
         self.pairs: dict[Any, Any] = {}  # see pdl.program.paired
         self._silent: Block | None = None
+        self._at: dict[tuple[int, ...], Block] = {}
+        self._sizes = sorted({name for n in _lengths(self.program) for name in n.names})
         self._hash = hash((self.specs, tuple(type(n.op) for n in self.program.nodes)))
         self._json: Any = None
 
@@ -187,6 +191,15 @@ class Block:
                     recorder._where = outer
             values.update(zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True))
         return [values[v] for v in self.program.outputs if v is not None]
+
+    def at(self, sizes: Mapping[str, int]) -> Block:
+        """The block with numbers for symbolic sizes; itself where it has none."""
+        if not self._sizes:
+            return self
+        key = tuple(sizes.get(name, -1) for name in self._sizes)
+        if key not in self._at:
+            self._at[key] = Block(specialise(self.program, sizes))
+        return self._at[key]
 
     @property
     def silent(self) -> Block:
@@ -277,6 +290,12 @@ class Block:
 
 
 JSON_KINDS["program"] = Block.from_json
+
+
+def _lengths(program: Program) -> Iterator[dims.Dim]:
+    """The symbolic sizes in a program."""
+    values = (*program.inputs, *program.captures, *(v for node in program.nodes for v in node.outputs))
+    return (n for value in values for n in value.spec.shape if isinstance(n, dims.Dim))
 
 
 def _zeros(x: Tensor) -> Tensor:

@@ -93,10 +93,10 @@ def _require_exact(node: Node, made: Node, sizes: Mapping[str, int]) -> None:
 
 
 def op_at(op: Op, sizes: Mapping[str, int]) -> Op:
-    """The op with numbers in its attributes."""
-    values = tuple(getattr(op, name) for name in op.fields)
-    made = dims.at(values, sizes)
-    return op if made is values else type(op)(*made)
+    """The op with numbers in its attributes, and in the programs among them (`pdl.program.block.Block`)."""
+    values = [getattr(op, name) for name in op.fields]
+    made = [v.at(sizes) if hasattr(v, "at") else dims.at(v, sizes) for v in values]
+    return op if all(a is b for a, b in zip(made, values, strict=True)) else type(op)(*made)
 
 
 def _misfit(program: Program, value: Value, shape: tuple[int, ...], why: str) -> ShapeError:

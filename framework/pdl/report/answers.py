@@ -36,6 +36,8 @@ def save(drawing: Drawing, folder: Path, name: str) -> Path:
     if drawing.image is None:
         return _write(folder, name, ".svg", drawing.svg.encode())
     stem, suffix = Path(name).stem, Path(name).suffix.lower()
+    if drawing.plain:
+        return _write(folder, stem, ".png", png(np.ascontiguousarray(drawing.image)))
     suffix = suffix if suffix in FORMATS else ".png"
     texts = any(mark.text is not None for mark in drawing.marks)
     if drawing.any_script or texts or any(not mark.label.isascii() for mark in drawing.marks):

@@ -33,6 +33,7 @@ class Drawing:
     """An answer to look at: an image uint8 [H, W, 3] with marks and a caption below it, or an SVG.
 
     any_script   the caption is text of any script, which only a viewer of SVG has the fonts for
+    plain        the image is the answer, and written as it is, without a caption
     """
 
     image: Array | None = None
@@ -40,3 +41,4 @@ class Drawing:
     marks: Sequence[Mark] = ()
     any_script: bool = False
     svg: str = ""
+    plain: bool = False

@@ -147,7 +147,8 @@ class Progress(Hook):
     def on_epoch(self, trainer: Trainer) -> None:
         epochs = str(trainer.settings.epochs)
         numbers = {name: self._number(name, x) for name, x in trainer.epoch_log.items() if not name.startswith("lr")}
-        first = [numbers.pop(name) for name in ("train/loss", "val/loss", trainer.monitor) if name in numbers]
+        learned = (f"train/{player.name or 'loss'}" for player in trainer.players)
+        first = [numbers.pop(name) for name in (*learned, "val/loss", trainer.monitor) if name in numbers]
         mark = "*" if trainer.improved else " "
         self._say(trainer, [f"epoch {trainer.state.epoch:>{len(epochs)}}/{epochs}", *first, mark], [*numbers.values()])
 
@@ -263,7 +264,9 @@ def duration(seconds: float) -> str:
 
 def _step(trainer: Trainer) -> list[str]:
     """The numbers of the latest step."""
-    return [f"loss {short(trainer.last.loss)}", f"lr {trainer.last.lr:.2g}"]
+    last, names = trainer.last, [player.name for player in trainer.players if player.name]
+    losses = [f"{name} {short(last.parts[name])}" for name in names if name in last.parts]
+    return [*(losses or [f"loss {short(last.loss)}"]), f"lr {last.lr:.2g}"]
 
 
 def short(value: float) -> str:

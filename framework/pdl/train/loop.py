@@ -1,6 +1,7 @@
 """The training loop, from top to bottom.
 
-`Trainer.fit` is epochs of `train_epoch` (gradients, the named point, update), each followed by an evaluation.
+`Trainer.fit` is epochs of `train_epoch` (gradients, the named point, update; of every player in turn, where a task has
+several), each followed by an evaluation.
 Whatever else happens hangs on it as hooks. The trainer keeps everything that the next step depends on in its own
 objects; the one thing outside is the generator of dropout, `pdl.random`, which `run.train` forks: so two trainings
 may follow one another, or alternate, in one process.
@@ -12,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
@@ -28,6 +30,7 @@ from pdl.tensor import Tensor, no_grad
 from pdl.train.freeze import Frozen, log_lines, lowest_rate
 from pdl.train.hooks import Hook
 from pdl.train.metrics import Mean
+from pdl.train.players import Played, Player, by_name, saved_of
 from pdl.train.settings import TrainSettings
 from pdl.train.task import Loss, Task
 
@@ -43,6 +46,7 @@ class State:
     epoch, batch     finished epochs; batches used in the one under way
     step, samples    optimiser steps, and samples (by `Loss.weight`), since the beginning
     loss, weight     running sum of the training loss in this epoch, and what it is over
+    losses           the same sum by player, where there are several; `loss` is that of all
     seconds          spent, over all interruptions
     train_loss       mean over the latest finished epoch
     metrics          of the latest evaluation on the validation data
@@ -56,6 +60,7 @@ class State:
     samples: float = 0.0
     loss: float = 0.0
     weight: float = 0.0
+    losses: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     train_loss: float = math.nan
     metrics: dict[str, float] = field(default_factory=dict)
@@ -67,7 +72,8 @@ class State:
 
 @dataclass
 class StepLog:
-    """The numbers of the latest optimiser step; `lowest` is {"lr_lowest": ...} where learning rates differ."""
+    """The numbers of the latest optimiser step; `lowest` is {"lr_lowest": ...} where learning rates differ. Of several
+    players `loss` is the sum of their losses, and these are `parts` by name."""
 
     loss: float = math.nan
     weight: float = 0.0
@@ -93,7 +99,8 @@ class Evaluation:
 class Trainer:
     """Trains `model` on `loaders["train"]` and evaluates it on `loaders["val"]`, if there is one.
 
-    `schedule` gives the learning rate of every optimiser step as a factor of the optimiser's own. `limit` cuts every
+    `optimizer` is that of the model, or the players of a task that has some, which make their turns of every batch in
+    this order. `schedule` gives the learning rate of every step as a factor of the optimiser's own. `limit` cuts every
     pass over data to so many batches. `frozen` is the part of the model that is not learned, where the caller has
     frozen it before the optimiser was made; by default what `settings.freeze` says.
     """
@@ -102,7 +109,7 @@ class Trainer:
         self,
         task: Task,
         model: Module,
-        optimizer: Optimizer,
+        optimizer: Optimizer | Sequence[Player],
         loaders: dict[str, Iterable[Any]],
         settings: TrainSettings | None = None,
         *,
@@ -111,19 +118,27 @@ class Trainer:
         limit: int | None = None,
         frozen: Frozen | None = None,
     ) -> None:
-        self.task, self.model, self.optimizer, self.loaders = task, model, optimizer, loaders
+        self.task, self.model, self.loaders = task, model, loaders
+        self.players = [Player("", model, optimizer)] if isinstance(optimizer, Optimizer) else list(optimizer)
+        self.player = self.players[0]  # whose turn it is
         self.settings = settings or TrainSettings()
         self.frozen = Frozen(model, self.settings.freeze) if frozen is None else frozen
         self.hooks, self.limit = list(hooks), limit
         self.notes: list[str] = []  # what to say before the first step
         self.interruption: BaseException | None = None  # raised after the step or epoch under way, and its checkpoint
-        self.scheduler = Scheduler(optimizer, schedule, **self.lengths()) if schedule is not None else None
+        if schedule is not None:
+            for player in self.players:
+                own = deepcopy(schedule) if player.name else schedule
+                player.scheduler = Scheduler(player.optimizer, own, **self.lengths())
         self.ema = None if self.settings.ema is None else EMA(model, self.settings.ema, fixed=self.frozen.fixed)
         self.monitor, self.monitor_mode = task.monitored(self.settings)
         self.state, self.last = State(), StepLog()
         self.epoch_log: dict[str, float] = {}  # the numbers of the latest epoch: training loss, lr, validation metrics
         self.improved = False
-        self.compiled = self._compiled() if self.settings.compile and not self.settings.nan_check else None
+        if self.settings.compile and not self.settings.nan_check:
+            for player in reversed(self.players):
+                self.player = player
+                self.compiled = self._compiled()
         self._clock = time.monotonic()
 
     receiver: Receiver | None = None  # of the gradients of compiled steps
@@ -133,6 +148,33 @@ class Trainer:
     weighted = False  # whether the gradient of `loss` is times its weight already
 
     @property
+    def optimizer(self) -> Optimizer:
+        """Of the player whose turn it is, as the next two."""
+        return self.player.optimizer
+
+    @optimizer.setter
+    def optimizer(self, optimizer: Optimizer) -> None:
+        self.player.optimizer = optimizer
+
+    @property
+    def scheduler(self) -> Scheduler | None:
+        """What sets its learning rate."""
+        return self.player.scheduler
+
+    @scheduler.setter
+    def scheduler(self, scheduler: Scheduler | None) -> None:
+        self.player.scheduler = scheduler
+
+    @property
+    def compiled(self) -> CompiledStep | None:
+        """Its step as programs; None where it is eager."""
+        return self.player.compiled
+
+    @compiled.setter
+    def compiled(self, compiled: CompiledStep | None) -> None:
+        self.player.compiled = compiled
+
+    @property
     def outcomes(self) -> Outcomes:
         """How batches are evaluated."""
         return outcomes
@@ -140,7 +182,8 @@ class Trainer:
     def _compiled(self) -> CompiledStep:
         receiver = self.receiver if self.settings.accumulate == 1 else None
         notify = partial(self.emit, "on_message")
-        return CompiledStep(self.loss, self.model, notify=notify, receiver=receiver, feeder=self.feeder)
+        of: Any = Played(self.model, self.player.module) if self.player.name else self.model
+        return CompiledStep(self.loss, of, notify=notify, receiver=receiver, feeder=self.feeder)
 
     def program_for(self, batch: Any) -> StepProgram | None:
         """The compiled step of such batches; None where it is eager."""
@@ -154,7 +197,8 @@ class Trainer:
         with autograd.detect_anomaly() if self.settings.nan_check else nullcontext():
             try:
                 self.emit("on_start")
-                for line in (*self.notes, *log_lines(self.frozen, self.optimizer)):
+                lines = [line for player in self.players for line in log_lines(self.frozen, player.optimizer)]
+                for line in (*self.notes, *dict.fromkeys(lines)):
                     self.emit("on_message", line)
                 while not self.finished:
                     self.train_epoch()
@@ -171,15 +215,57 @@ class Trainer:
         """One pass over the training data, or the rest of one."""
         self.frozen.train()
         for batches in self.step_batches():
-            self.gradients(batches)
-            self.emit("sync_gradients")
-            self.update()
+            turns = []
+            for player in self.players:
+                with self.turn(player):
+                    for _ in range(player.steps):
+                        self.gradients(batches)
+                        self.emit("sync_gradients")
+                        self.update()
+                        turns.append((player, self.last))
+            self.advance(turns)
             self.state.step += 1
             self.state.batch += len(batches)
             self.state.seconds = time.monotonic() - self._clock
             self.emit_or_leave("on_step")
             if self.finished:
                 return
+
+    @contextmanager
+    def turn(self, player: Player) -> Iterator[None]:
+        """Inside the block this player learns, and no other."""
+        if not player.name:
+            yield
+            return
+        self.player = player
+        with player.alone(self.model):
+            yield
+        self.player = self.players[0]
+
+    def advance(self, turns: Sequence[tuple[Player, StepLog]]) -> None:
+        """After all turns of a step: move schedules and averaged weights on; add up the losses of several players."""
+        for player in self.players:
+            if player.scheduler is not None:
+                player.scheduler.step()
+        if self.ema is not None:
+            self.ema.update()
+        if self.player.name:
+            self.last = self._together(turns)
+
+    def _together(self, turns: Sequence[tuple[Player, StepLog]]) -> StepLog:
+        """One log of the turns of all players: means over those of each."""
+        state, weight = self.state, turns[0][1].weight
+        parts: dict[str, float] = {}
+        for player in self.players:
+            name, logs = player.name, [log for each, log in turns if each is player]
+            parts[name] = _mean([log.loss for log in logs])
+            parts |= {f"{name}/{part}": _mean([log.parts[part] for log in logs]) for part in logs[0].parts}
+            if norms := [log.grad_norm for log in logs if log.grad_norm is not None]:
+                parts[f"{name}/grad_norm"] = _mean(norms)
+            state.losses[name] = state.losses.get(name, 0.0) + parts[name] * weight
+        loss = sum(parts[player.name] for player in self.players)
+        self._counted(loss * weight, weight)
+        return StepLog(loss, weight, turns[0][1].lr, turns[0][1].lowest, None, parts)
 
     def gradients(self, batches: list[Any]) -> None:
         """The gradient of the mean loss over all samples of these batches, into the parameters' `grad`."""
@@ -206,15 +292,21 @@ class Trainer:
     def count(self, loss: Mean, parts: dict[str, float]) -> None:
         """Write down the loss of a step."""
         self.last = StepLog(loss.compute(), loss.weight, self.lr, lowest_rate(self.optimizer), None, parts)
-        self.state.loss += loss.total
-        self.state.weight += loss.weight
-        self.state.samples += loss.weight
+        if not self.player.name:  # of several players `advance` does
+            self._counted(loss.total, loss.weight)
+
+    def _counted(self, loss: float, weight: float) -> None:
+        self.state.loss += loss
+        self.state.weight += weight
+        self.state.samples += weight
 
     def loss(self, batch: Any) -> Loss:
         """The training loss of one batch, in the precision of the settings."""
         with autocast() if self.settings.precision == "bf16" else nullcontext():
             if self.distilled is not None:
                 return self.distilled(self.task, self.model, batch)
+            if self.player.name:
+                return self.task.turn(self.player.name, self.model, batch)
             return self.task.step(self.model, batch)
 
     def backward(self, batch: Any, *, alone: bool) -> Loss:
@@ -228,7 +320,7 @@ class Trainer:
             self.emit("on_loss")
             (one.value if alone or self.weighted else one.value * float(one.weight)).backward()
             return one
-        before = [] if alone else [(p, p.grad) for p in self.model.parameters()]
+        before = [] if alone else [(p, p.grad) for p in self.player.module.parameters()]
         one = program(batch)
         for p, sum_so_far in before:
             if p.grad is None:  # this batch does not reach it
@@ -239,7 +331,7 @@ class Trainer:
         return one
 
     def update(self) -> None:
-        """Clip, step the optimiser and the schedule, move the averaged weights."""
+        """Clip, and step the optimiser."""
         if self.settings.clip_value is not None:
             clip_grad_value_(self.updated(), self.settings.clip_value)
         scale = 1.0
@@ -247,18 +339,14 @@ class Trainer:
             norm, scale = self.clip_scale(self.settings.clip_norm)
             self.last.grad_norm = self.finite(norm, "norm of the gradient")
         self.apply(scale)
-        if self.scheduler is not None:
-            self.scheduler.step()
-        if self.ema is not None:
-            self.ema.update()
 
     def updated(self) -> Iterable[Tensor]:
         """What the optimiser changes."""
-        return self.model.parameters()
+        return self.player.module.parameters()
 
     def clip_scale(self, most: float) -> tuple[float, float]:
         """The norm of the gradient, and the factor that bounds it."""
-        return clip_scale(self.model.parameters(), most)
+        return clip_scale(self.player.module.parameters(), most)
 
     def apply(self, scale: float) -> None:
         """Change the weights by the gradients times `scale`."""
@@ -273,10 +361,11 @@ class Trainer:
         self.state.epoch += 1
         self.state.train_loss = self.state.loss / self.state.weight if self.state.weight else math.nan
         self.epoch_log = {"train/loss": self.state.train_loss, "lr": self.lr, **lowest_rate(self.optimizer)}
+        self.epoch_log |= {f"train/{name}": total / self.state.weight for name, total in self.state.losses.items()}
         self.improved = False
         if "val" in self.loaders and (self.state.epoch % self.settings.eval_every == 0 or self.finished):
             self.validate()
-        self.state.batch, self.state.loss, self.state.weight = 0, 0.0, 0.0
+        self.state.batch, self.state.loss, self.state.weight, self.state.losses = 0, 0.0, 0.0, {}
         self.state.seconds = time.monotonic() - self._clock
         self.emit_or_leave("on_epoch")
 
@@ -301,8 +390,9 @@ class Trainer:
             self.improved = better(evaluation.metrics["val/loss"], state.best_metrics.get("val/loss"), "min")
         if self.improved:
             state.best, state.best_step, state.best_metrics = value, state.step, evaluation.metrics
-        if self.scheduler is not None:
-            self.scheduler.observe(value, self.monitor_mode)
+        for player in self.players:
+            if player.scheduler is not None:
+                player.scheduler.observe(value, self.monitor_mode)
         self.emit("on_evaluate", evaluation)
         return evaluation
 
@@ -342,7 +432,7 @@ class Trainer:
     def scale_gradients(self, factor: float) -> None:
         """Multiply every gradient; new tensors, because two parameters may share one gradient array."""
         with no_grad():
-            for parameter in self.model.parameters():
+            for parameter in self.player.module.parameters():
                 if parameter.grad is not None:
                     parameter.grad = parameter.grad * factor
 
@@ -372,7 +462,8 @@ class Trainer:
         """`value`; raises where it is NaN or infinite, with what to do about it."""
         if math.isfinite(value):
             return value
-        raise self.diverged(f"the {what} is {value} at step {self.state.step + 1}")
+        whose = f" of {self.player.name}" if self.player.name else ""
+        raise self.diverged(f"the {what}{whose} is {value} at step {self.state.step + 1}")
 
     def diverged(self, what: str) -> NumericalError:
         """The error to raise when numbers have gone out of bounds: where, at what learning rate, and the remedies."""
@@ -407,8 +498,8 @@ class Trainer:
         return {
             "state": asdict(self.state),
             "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.scheduler.state_dict() if self.scheduler is not None else None,
+            "optimizer": by_name(self.players, lambda p: p.optimizer.state_dict()),
+            "schedule": by_name(self.players, lambda p: p.scheduler and p.scheduler.state_dict()),
             "ema": self.ema.state_dict() if self.ema is not None else None,
             "random": random.get_state(),
             "loader": loader.state_dict() if hasattr(loader, "state_dict") else None,
@@ -419,10 +510,13 @@ class Trainer:
         """Stand exactly where `state_dict` was taken."""
         self.state = State(**tree["state"])
         self.model.load_state_dict(tree["model"])
-        self.optimizer.load_state_dict(tree["optimizer"])
-        for part, saved in ((self.scheduler, tree["schedule"]), (self.ema, tree["ema"])):
-            if part is not None and saved is not None:
-                part.load_state_dict(saved)
+        for player in self.players:
+            player.optimizer.load_state_dict(saved_of(player, tree["optimizer"]))
+            saved = saved_of(player, tree["schedule"])
+            if player.scheduler is not None and saved is not None:
+                player.scheduler.load_state_dict(saved)
+        if self.ema is not None and tree["ema"] is not None:
+            self.ema.load_state_dict(tree["ema"])
         random.set_state(tree["random"])
         loader = self.loaders["train"]
         if hasattr(loader, "load_state_dict"):
@@ -474,6 +568,10 @@ def _owned(g: Tensor, factor: float) -> Tensor:
     if isinstance(scaled, SparseGrad):
         scaled.rows = Tensor(scaled.rows.data.copy())
     return scaled
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def grouped(batches: Iterator[Any], n: int) -> Iterator[list[Any]]:

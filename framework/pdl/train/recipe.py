@@ -74,6 +74,18 @@ class DataSection(Loading):
     transforms: Annotated[Transforms, SECTION] = field(default_factory=Transforms)
 
 
+@dataclass(frozen=True)
+class PlayerSection:
+    """How one of the players of a task learns (`Task.players`), such as its discriminator.
+
+    optim  its optimiser; by default that of the recipe
+    steps  that it makes of every batch
+    """
+
+    optim: Annotated[Optimizer, Supplied("params")] | None = None
+    steps: Annotated[int, Range(1)] = 1
+
+
 @dataclass
 class Schema:
     """The top level of a recipe: the fields are the keys, the annotations what they may hold."""
@@ -82,6 +94,7 @@ class Schema:
     model: Module
     data: Annotated[DataSection, SECTION]
     optim: Annotated[Optimizer, Supplied("params")]
+    players: dict[str, Annotated[PlayerSection, SECTION]] = field(default_factory=dict)
     schedule: Schedule | None = None
     train: Annotated[TrainSettings, SECTION] = field(default_factory=TrainSettings)
     distributed: Annotated[Distributed, SECTION] = field(default_factory=Distributed)
@@ -213,6 +226,7 @@ class Recipe:
     def __init__(self, tree: Config | Mapping[str, Any]) -> None:
         self.config = check(tree)
         self.task, self.model, self.optim = (Part(self.config[name]) for name in ("task", "model", "optim"))
+        self.players: Mapping[str, Mapping[str, Any]] = self.config.get("players") or {}
         schedule = self.config.get("schedule")
         self.schedule = None if schedule is None else Part(schedule)
         self.data = Data(self.config["data"])

@@ -107,6 +107,15 @@ class Task:
         """The loss of one batch, differentiable; called with the model in training mode."""
         raise NotImplementedError(f"{type(self).__name__} must define step")
 
+    def players(self, model: Module) -> Sequence[str]:
+        """Names of modules of the model that learn in turn, each with an optimiser of its own, by the loss of its
+        `turn`; the recipe's `players` says how. Empty where the whole model learns by the loss of `step`."""
+        return ()
+
+    def turn(self, player: str, model: Module, batch: Any) -> Loss:
+        """The loss of a batch that a player learns by; parameters of the others are held still meanwhile."""
+        raise NotImplementedError(f"{type(self).__name__} has players, so it must define turn")
+
     def evaluate(self, model: Module, batch: Any) -> Loss:
         """The same in evaluation mode, without gradients, and with `outputs` for the metrics."""
         return self.step(model, batch)
@@ -134,6 +143,11 @@ class Task:
         """Choose on validation data what no gradient learns, such as a threshold: values for buffers of the model, by
         name. Called after each evaluation of val in training, before its weights are kept; where there are any, val is
         measured again with them."""
+        return {}
+
+    def pictures(self, evaluation: Evaluation) -> Mapping[str, Array]:
+        """Pictures uint8 [H, W, 1 or 3] by name that show how training goes: those of each evaluation on the validation
+        data are kept in the run folder, and shown in its report."""
         return {}
 
     # -- data and model ------------------------------------------------------------------------------------------------

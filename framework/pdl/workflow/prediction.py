@@ -301,7 +301,7 @@ def parse_flags(
     values: dict[str, list[str]] = {}
     waiting = iter(arguments)
     for argument in waiting:
-        if not argument.startswith("--"):
+        if not argument.startswith("--") and argument not in known:
             words.append(argument)
         else:
             name, equals, value = argument.partition("=")

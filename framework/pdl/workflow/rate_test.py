@@ -19,6 +19,7 @@ from pdl.train.assembly import assemble
 from pdl.train.freeze import Frozen
 from pdl.train.hooks import Hook
 from pdl.train.loop import Trainer
+from pdl.train.players import refuse_players
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 
@@ -77,6 +78,7 @@ def lr_find(recipe: Recipe | Config, *, start: float = 1e-6, end: float = 1.0, s
     with random.fork_seed(settings.seed):
         parts = assemble(task, recipe, seed=settings.seed, splits=("train",))
         frozen = Frozen(parts.model, settings.freeze)
+        refuse_players(task, parts.model, "lr_find")
         optimizer = recipe.optim.build(params=parts.model)
         base = float(optimizer.param_groups[0]["lr"])
         if base <= 0:

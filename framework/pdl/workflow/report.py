@@ -12,6 +12,8 @@ from pdl.files import write_atomic
 from pdl.report import Section, charts, command, document, escape, facts, figure, folded, line_chart, number, table
 from pdl.train.log import duration, read_log
 from pdl.train.loop import Evaluation, better
+from pdl.train.pictures import FOLDER as PICTURES
+from pdl.train.pictures import picture_sections
 from pdl.train.recipe import Recipe
 from pdl.train.task import Task
 from pdl.workflow.baselines import best_baseline, comparison
@@ -49,6 +51,7 @@ def write_report(
         *([Section("Baselines", _baselines(result), narrow=True)] if result.baselines else []),
         *task.reporter().log_sections(lines),
         *task.reporter().sections(evaluation, dataset),
+        *picture_sections(folder / PICTURES),
         Section("Made with", table(made_with), narrow=True),
         Section("Recipe", folded(f"{len(written.splitlines())} lines", f"<pre>{escape(written)}</pre>"), narrow=True),
     ]

@@ -12,6 +12,7 @@ report.html        the outcome for people
 vocabularies/      NAME.txt: names inferred from the data that are too many for config.yaml (`pdl.vocabulary`);
                    NAME.npy: arrays that belong to them
 model.pdl          the bundle to deploy (`pdl.export`), unless train.export=false
+pictures/          of how training goes, as the task makes them (`pdl.train.pictures`)
 tensorboard/       event files, with train.tensorboard=true
 trace.json         a Chrome trace, and profile.json, its tables, of `pdl train --profile` (`pdl.train.profiler`)
 """

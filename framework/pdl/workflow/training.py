@@ -32,6 +32,9 @@ from pdl.train.log import MetricsLog, Progress, append_log, short
 from pdl.train.loop import Evaluation, Trainer
 from pdl.train.loop import evaluate as evaluate_split
 from pdl.train.parallel import ParallelTrainer
+from pdl.train.pictures import FOLDER as PICTURES
+from pdl.train.pictures import Pictures
+from pdl.train.players import learners, refuse_players
 from pdl.train.profiler import Profiler
 from pdl.train.rank_log import RankLog
 from pdl.train.recipe import Recipe
@@ -352,7 +355,10 @@ def _trainer(
     group: Group | None = None,
 ) -> Trainer:
     frozen = Frozen(parts.model, settings.freeze)  # before the optimiser, which takes what is left
-    optimizer = recipe.optim.build(params=parts.model)
+    others = {"distributed": group, "distributed.tables": recipe.distributed.tables, "compress": recipe.compress}
+    for what in (name for name, given in others.items() if given is not None):
+        refuse_players(task, parts.model, what)
+    optimizer: Any = learners(recipe, task, parts.model)
     schedule = None if plain_lr or recipe.schedule is None else recipe.schedule.build()
     tables, loaders = None, parts.loaders
     if recipe.distributed.tables is not None:
@@ -403,6 +409,7 @@ def _hooks(
         made.append(Overfit())
     else:
         made.append(OneAnswer(classes))
+    made.append(Pictures(folder.path / PICTURES))
     if settings.tensorboard:
         made.append(TensorBoard(folder.path / "tensorboard", settings.log_every))
     every, seconds, keep_last = settings.checkpoint_every, settings.checkpoint_seconds, settings.keep_last

@@ -49,11 +49,18 @@ def only_multiples_of_four(x: Any) -> Any:
     return pdl.resize(small, scale=4, mode="nearest") + x
 
 
+def repeated(x: Any) -> Any:
+    """A loop whose state has sizes that change."""
+    start = (pdl.zeros((1,)), x)
+    return pdl.jit.while_loop(lambda i, _: pdl.sum(i) < 3.0, lambda i, y: (i + 1.0, pdl.relu(y) * 0.5 + x), start)[1]
+
+
 CASES: dict[str, tuple[Any, str, list[str]]] = {
     "open": (lambda x: pdl.global_avg_pool(pdl.relu(x)), "nhw", []),
     "checks its size": (built_for_its_size, "n", ["h is fixed at 12: this net is for 12 x 20", "w is fixed at 20"]),
     "branches on a size": (by_size, "nw", ["h is fixed at 12: at n=1, h=49 .*another.*test_symbolic.py:"]),
     "constant of a size": (constant_by_size, "nh", ["w is fixed at 20: .*a constant depends on the size"]),
+    "in a loop": (repeated, "nhw", []),
     "multiples": (only_multiples_of_four, "nhw", []),
     "positions": (lambda x: pdl.rotary(pdl.rotary(x[:, 0], size=2), size=2), "nhw", []),
     "one row": (lambda x: x[:1].sum(axis=0), "nhw", []),

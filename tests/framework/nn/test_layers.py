@@ -59,6 +59,8 @@ LAYERS: list[Row] = [
     Row(lambda: nn.GroupNorm(2, 4), (IMAGE,), IMAGE),
     Row(lambda: nn.InstanceNorm(4, affine=True), (IMAGE,), IMAGE),
     Row(lambda: nn.LocalResponseNorm(3), (IMAGE,), IMAGE),
+    Row(lambda: nn.SpectralNorm(nn.Linear(4, 4)), (SEQUENCE,), SEQUENCE),
+    Row(lambda: nn.SpectralNorm(nn.Conv2d(4, 4, 3, padding=1)), (IMAGE,), IMAGE),
     *[
         Row(make, (SEQUENCE,), SEQUENCE)
         for make in (
