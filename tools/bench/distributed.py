@@ -147,12 +147,13 @@ def states(trainer: Any) -> Row:
     most = max((sum(s.nbytes for s in storages if s.first <= at <= s.last) for at in ends), default=0)
     weights = sum(p.data.nbytes for p in trainer.model.parameters() if any(p.data.strides))
     shares, reduction = getattr(trainer, "weights", None), getattr(trainer, "reduction", None)
+    buckets = sum(bucket.nbytes for bucket in getattr(reduction, "buckets", ()))
     kept = sum(a.nbytes for state in trainer.optimizer.state.values() for a in state.values() if hasattr(a, "nbytes"))
     return {
         "weights": weights + (0 if shares is None else shares.nbytes),
         "state": kept,
         "passing": most,
-        "buckets": 0 if reduction is None else max(reduction.most_held, sum(b.nbytes for b in reduction.buckets)),
+        "buckets": 0 if reduction is None else max(reduction.most_held, buckets + getattr(shares, "most_asked", 0)),
         "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 

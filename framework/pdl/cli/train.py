@@ -98,7 +98,10 @@ def command(
     if workers is not None and each > 1:
         if workers % each:
             told = " x ".join(f"{axis}={n}" for axis, n in axes.items() if n > 1)
-            raise UsageError(f"--workers {workers}: distributed.{told} needs a multiple of {each}")
+            raise UsageError(
+                f"--workers {workers}: distributed.{told} needs a multiple of {each}; another mesh "
+                f"({' '.join(f'distributed.{axis}=1' for axis, n in axes.items() if n > 1)}) may go on with the run"
+            )
         overrides[-1] = f"distributed.data={workers // each}"
         loaded = recipe(config, overrides)
         section = loaded.get("distributed") or {}

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pdl.distributed.group import Group, Pending
+from pdl.distributed.rows import Routes
 from pdl.distributed.shared import meeting, shared
 from pdl.dtype import Array, DType, bfloat16, float32, float64
 from pdl.errors import UsageError
@@ -77,27 +78,29 @@ class Bucket:
     """Gradients that travel together.
 
     number   of this one
+    width    0, or what shares are multiples of: the columns of a table that is alone here, divided by rows
     memory   [size, share]: row r is what rank r sums
     own      [share]: what this rank sums
     kept     whether `memory` stays between steps; otherwise it is there from the first gradient to the sum
     """
 
-    def __init__(self, dtype: DType, number: int) -> None:
-        self.dtype, self.number, self.members, self.length = dtype, number, list[int](), 0
+    def __init__(self, dtype: DType, number: int, width: int = 0) -> None:
+        self.dtype, self.number, self.width, self.members, self.length = dtype, number, width, list[int](), 0
         self.gaps: list[slice] = []
 
     def add(self, index: int, size: int) -> Place:
         """A place for a parameter's gradient."""
         begin = self.length
         self.members.append(index)
-        self.length += -(-size // _ALIGN) * _ALIGN
+        self.length += size if self.width else -(-size // _ALIGN) * _ALIGN
         self.gaps.append(slice(begin + size, self.length))
         return Place(self, begin, begin + size)
 
     def divide(self, group: Group) -> None:
         """The shares of the ranks, now that its size is known."""
         self.group = group
-        self.share = -(-self.length // (group.size * _ALIGN)) * _ALIGN
+        unit = self.width or _ALIGN
+        self.share = -(-self.length // (group.size * unit)) * unit
         self.gaps.append(slice(self.length, group.size * self.share))
         self.memory: Array | None = None
         self.incoming: Array | None = None
@@ -296,6 +299,8 @@ class Reduction:
     gather    every rank gets all sums; otherwise each keeps those of its share (`Place.piece`)
     sparse    parameters whose gradients come as rows; None: what the first step shows. Where it is known, and sums are
               not gathered, buckets have memory only while they fill and travel
+    tables    parameters [R, C] whose gradients may come as rows and are dense all the same: one that is larger than a
+              bucket is divided by rows, so that rows alone travel
     """
 
     def __init__(
@@ -308,12 +313,13 @@ class Reduction:
         overlap: bool = True,
         gather: bool = True,
         sparse: Collection[int] | None = None,
+        tables: Collection[int] = (),
     ) -> None:
         self.group, self.parameters, self.overlap, self.gather = group, list(parameters), overlap, gather
         self.wire, self.most = bfloat16 if wire == "bf16" else float32, int(megabytes * 2**20)
         self.places: dict[int, Place] = {}
         self.buckets: list[Bucket] = []
-        self.sparse: set[int] = set()
+        self.sparse, self.tables = set[int](), frozenset(tables)
         self.started = False  # a step under way
         self._laid_out = False
         self._early: dict[int, Tensor] = {}  # of the first step, before the buckets are known
@@ -345,7 +351,8 @@ class Reduction:
         self._scale: float | None = None
         self._weight, self._found = weight, dict[int, SparseGrad]()
         self.started = True
-        self._together = together and not self.overlap and not self.gather and self._laid_out
+        self._alike = together and not self.gather and self._laid_out
+        self._together = self._alike and not self.overlap
         for bucket in self.buckets:
             bucket.reset(bucket.members)
         self._next = 0
@@ -409,10 +416,14 @@ class Reduction:
 
     def _put(self, index: int, gradient: Tensor, factor: float) -> None:
         place = self.places[index]
-        if isinstance(gradient, SparseGrad):
-            gradient = gradient.to_dense()
-        bucket, values = place.bucket, gradient._data
+        bucket = place.bucket
         bucket.missing.discard(index)
+        if isinstance(gradient, SparseGrad):
+            if self._alike and bucket.width:
+                self._sum_rows(bucket, gradient, factor)
+                return
+            gradient = gradient.to_dense()
+        values = gradient._data
         if self._together and len(bucket.members) == 1 and values.dtype == bucket.dtype:
             self._sum_now(bucket, np.ascontiguousarray(values).reshape(-1), factor)
             return
@@ -465,6 +476,18 @@ class Reduction:
         bucket.phase = 3
         bucket.close()
 
+    def _sum_rows(self, bucket: Bucket, gradient: SparseGrad, factor: float) -> None:
+        """Sum this rank's rows of a table from those that all ranks have."""
+        self._await_header()
+        assert self._scale is not None
+        rows, own = gradient.rows._data, bucket.own.reshape(-1, bucket.width)
+        rows = rows[: np.count_nonzero(rows >= 0)]
+        own[...] = 0
+        routes = Routes(self.group, rows, len(own), f"rows of bucket {bucket.number}")
+        self._count(routes.give(gradient.values._data, own, factor, bucket.wire))
+        own *= own.dtype.type(self._scale)
+        bucket.phase = 3
+
     def _received(self, pending: Pending, rows: Array, own: Array) -> None:
         assert self._scale is not None
         pending.wait()
@@ -477,7 +500,8 @@ class Reduction:
     def _start(self) -> None:
         """Send the buckets that are full, in the order in which all ranks do."""
         while self._next < len(self.buckets) and not self.buckets[self._next].missing:
-            self.buckets[self._next].start()
+            if not self.buckets[self._next].phase:  # else it has been summed
+                self.buckets[self._next].start()
             self._next += 1
 
     def _advance(self) -> bool:
@@ -517,6 +541,10 @@ class Reduction:
             wide = parameter.dtype in (float64, np.dtype(np.complex128))
             dtype = float64 if wide else float32
             size = parameter.size * (2 if parameter.dtype.kind == "c" else 1)
+            if index in self.tables and size * dtype.itemsize > self.most:
+                self.buckets.append(Bucket(dtype, len(self.buckets), parameter.shape[1]))
+                self.places[index] = self.buckets[-1].add(index, size)
+                continue
             kind = dtype, kept or parameter.dtype == dtype
             bucket = open_buckets.get(kind)
             if bucket is None or (bucket.length and (bucket.length + size) * dtype.itemsize > self.most):

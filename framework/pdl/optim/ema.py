@@ -45,8 +45,7 @@ class EMA:
     def update(self) -> None:
         """Take in the model's present weights."""
         self.updates += 1
-        n = self.updates
-        decay = min(self.decay, (1 + n) / (10 + n)) if self.warmup else self.decay
+        decay = self.decay_now
         batches: dict[Any, tuple[list[Array], list[Array]]] = {}
         for name, w in self._weights():
             average = self.average[name]
@@ -58,6 +57,12 @@ class EMA:
                 average[...] = w.data
         for targets, sources in batches.values():
             kernels.ema(targets, sources, decay)
+
+    @property
+    def decay_now(self) -> float:
+        """d of the latest update."""
+        n = self.updates
+        return min(self.decay, (1 + n) / (10 + n)) if self.warmup else self.decay
 
     @contextmanager
     def swapped(self) -> Iterator[None]:

@@ -3,7 +3,7 @@ node that reads one of them, as often as a program comes back to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from pdl.dtype import Array, DType
@@ -38,9 +38,7 @@ def feed(program: Program, seats: Mapping[int, Seat]) -> dict[Value, Feed]:
     where no more than one other block is read between them. UsageError where a tensor is itself a result.
     """
     blocks = {v: seats[id(v.tensor)] for v in program.captures if id(v.tensor) in seats}
-    kept = {*program.outputs, *(v for pair in program.effects for v in pair)}
-    if named := [v.name for v in blocks if v in kept]:
-        raise UsageError(f"distributed.zero=3: a training step returns the parameter {named[0]} itself; use zero=2")
+    check_inside(program, blocks)
     _derive_anew(program, set(blocks))
     reads = [
         (at, block)
@@ -83,6 +81,13 @@ def feed(program: Program, seats: Mapping[int, Seat]) -> dict[Value, Feed]:
     program.nodes = nodes
     program.captures = [v for v in program.captures if v not in blocks]
     return feeds
+
+
+def check_inside(program: Program, values: Iterable[Value]) -> None:
+    """UsageError where one of these is itself a result."""
+    kept = {*program.outputs, *(v for pair in program.effects for v in pair)}
+    if named := [v.name for v in values if v in kept]:
+        raise UsageError(f"distributed.zero=3: a training step returns the parameter {named[0]} itself; use zero=2")
 
 
 def _derive_anew(program: Program, roots: set[Value]) -> None:

@@ -42,6 +42,9 @@ class Receiver(Protocol):
 class Feeder(Protocol):
     """Gives programs the weights that are not there between their uses."""
 
+    def prepare(self, program: Program) -> None:
+        """Change ops of a forward part, before gradients are taken."""
+
     def feeds(self, program: Program) -> dict[Value, Feed]:
         """Make inputs of captured weights; what writes each of them, see `Executable`."""
 
@@ -186,6 +189,8 @@ class StepProgram:
             self.result = function(*inputs)
         if rewrite is not None:
             recorder, self.result = rewrite(recorder, self.result)
+        if feeder is not None:
+            feeder.prepare(recorder.program)
         with recorder.active(), nullcontext() if gradients else no_grad():
             found = [as_output(x) for x in leaves(self.result)]
             if gradients:

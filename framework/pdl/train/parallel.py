@@ -23,7 +23,7 @@ from pdl.distributed.norms import SyncNorms
 from pdl.distributed.reduction import Header, Reduction, told, used_anywhere
 from pdl.distributed.sharding import ShardedOptimizer, check_elementwise
 from pdl.distributed.stragglers import Stragglers
-from pdl.distributed.weights import ShardedWeights
+from pdl.distributed.weights import ShardedEMA, ShardedWeights
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.nn import Embedding, Module
@@ -67,11 +67,8 @@ class ParallelTrainer(Trainer):
             check_elementwise(self.optimizer)
         self.weights = ShardedWeights(self.reduction) if self.zero == 3 else None
         self.together = False  # whether all ranks run the same ops in the step under way
-        if self.zero == 3 and self.ema is not None:
-            raise UsageError(
-                "distributed.zero=3: train.ema needs whole weights after every step, which then no process has; use "
-                "zero=2, or no train.ema"
-            )
+        if self.weights is not None and self.ema is not None:
+            self.ema = ShardedEMA(self.ema, self.weights)
         if self.zero > 1 and self.settings.accumulate > 1:
             self.notes.append("train.accumulate: the gradients of several batches are summed whole on each process")
         self.compressor = self._compressor(settings)
@@ -100,7 +97,8 @@ class ParallelTrainer(Trainer):
             megabytes=settings.bucket_megabytes,
             overlap=overlap,
             gather=not self.zero,
-            sparse=sparse_tables(self.model, learned) if self.zero > 1 else None,
+            sparse=tables_of(self.model, learned, sparse=True) if self.zero > 1 else None,
+            tables=tables_of(self.model, learned, sparse=False) if self.zero == 3 else (),
         )
 
     def fit(self) -> State:
@@ -150,6 +148,11 @@ class ParallelTrainer(Trainer):
             self.together = bool(orders.all() and (orders == orders[0]).all())
             if self.weights is not None and not self.together:
                 self.weights.restore()
+
+    def prepare(self, program: Program) -> None:
+        """Let a program ask the other ranks for rows of large tables."""
+        assert self.weights is not None
+        self.weights.prepare(program)
 
     def feeds(self, program: Program) -> dict[Value, Feed]:
         """The weights of a program, which it gets from all ranks while it runs."""
@@ -382,9 +385,9 @@ def check_together(settings: Distributed) -> None:
         raise UsageError(f"distributed: {' and '.join(names)} do not go together; choose one of them")
 
 
-def sparse_tables(model: Module, learned: Sequence[Tensor]) -> set[int]:
-    """Which of the parameters are tables of sparse embeddings."""
-    tables = {id(m.weight) for m in model.modules() if isinstance(m, Embedding) and m.sparse}
+def tables_of(model: Module, learned: Sequence[Tensor], *, sparse: bool) -> set[int]:
+    """Which of the parameters are tables of embeddings, sparse ones or the others."""
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, Embedding) and m.sparse == sparse}
     return {index for index, p in enumerate(learned) if id(p) in tables}
 
 

@@ -142,8 +142,9 @@ class Distributed:
                       of their own; costs two small exchanges a norm
     zero              what each process keeps of its share of the weights alone (ZeRO, arXiv 1910.02054): 1: the
                       optimiser's state; 2: gradients, too; 3: the weights, too, of which each process then has a few
-                      layers at a time (of compiled steps; eager ones, and validation, have all). Of Adam's 16 bytes a
-                      weight 8, 12 or 16 are divided
+                      layers at a time (of compiled steps; eager ones, and validation, have all), of large tables the
+                      rows of its samples, and of `train.ema` its share. Of Adam's 16 bytes a weight 8, 12 or 16 are
+                      divided
     compress          {keep: 0.01}: the largest numbers of each gradient alone travel (`Compress`)
     local_steps       steps that each process makes alone, by its own samples, before weights, buffers and the
                       optimiser's state become the means over all, as they do at the end of every epoch (local SGD,

@@ -7,7 +7,7 @@ answer at once; messages are counted there and take what bandwidth and latency s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -28,14 +28,16 @@ from pdl.hub.pretrained import deferred
 from pdl.nn.norm import _BatchNorm
 from pdl.ops.precision import autocast
 from pdl.ops.sparse import SparseGrad
+from pdl.optim import EMA, clip_scale
 from pdl.program.step import StepProgram
 from pdl.program.tree import leaves, rebuild, structure
 from pdl.tensor import Tensor, as_tensor, no_grad
 from pdl.train.assembly import assemble
 from pdl.train.freeze import Frozen
 from pdl.train.meshed import Sharding, check_parts
-from pdl.train.parallel import share
+from pdl.train.parallel import share, tables_of
 from pdl.train.pipelined import Pipeline, micro_rows, pieces_of
+from pdl.train.players import refuse_players
 from pdl.train.recipe import Recipe
 from pdl.train.task import Loss, Task
 
@@ -71,7 +73,7 @@ class Plan:
     memory    bytes by kind; of a step's gradients and activations those of its one planned block
     sent      bytes that the process sends in a step, by kind
     messages  exchanges in a step, by kind
-    seconds   of a step by kind: compute, update, and the kinds of `sent`
+    seconds   of a step by kind: compute, update, averages, summing, and the kinds of `sent`
     ops       what takes longest of the computing: (op, share)
     cut       what is said of the weights
     stages    of a pipeline: each with its process, what it begins with, bytes of its weights, of a micro-batch's memory
@@ -127,6 +129,7 @@ class Planner:
         self.task, self.model = task, parts.model
         self.loader: Any = parts.loaders["train"]
         self.frozen = Frozen(self.model, self.settings.freeze)
+        refuse_players(task, parts.model, "plan")
         self.optimizer = self.recipe.optim.build(params=self.model)
 
     def plan(self, sizes: dict[str, int]) -> Plan:
@@ -225,7 +228,7 @@ class Planner:
         self._messages(plan, mesh, counts, self._learned())
         self._state()
         block = program.executable.plan.arena_bytes
-        gradients = sum(p.grad._data.nbytes for p in self._learned() if isinstance(p.grad, Tensor))
+        gradients = _dense(self._learned())
         inside = 0 if program.receiver is not None else gradients  # of the block; otherwise they leave it as they come
         self._memory(plan, mesh, sharding, {name for name, _ in sharding.named})
         plan.memory["gradients"] = inside
@@ -302,7 +305,7 @@ class Planner:
             plan.memory = dict(kept)
             self._memory(plan, mesh, sharding, {n for n, _ in sharding.named if rank in pipe.holders(n)})
             mine = [p for p in self._learned() if rank in pipe.holders(learned[id(p)])]
-            plan.memory["gradients"] = sum(p.grad._data.nbytes for p in mine if isinstance(p.grad, Tensor))
+            plan.memory["gradients"] = _dense(mine)
             plan.memory["activations"] = round(of(rank, lambda each: each["under_way"] * each["micro_batch"]))
             memories.append(plan.memory)
         plan.memory = max(memories, key=lambda memory: sum(memory.values()))
@@ -354,13 +357,22 @@ class Planner:
 
     def _finished(self, plan: Plan, mesh: Mesh) -> None:
         """Seconds of what follows the gradients, and of messages."""
-        plan.seconds["update"] = _least(lambda: self.optimizer.step(scale=0.0)) / (
-            mesh.sizes["data"] if self.distributed.zero else 1
-        )
+        zero, data = self.distributed.zero, mesh.sizes["data"]
+        plan.seconds["update"] = _least(self._clipped) / (data if zero else 1)
+        if self.settings.ema is not None:
+            others = {name for name, p in self.model.named_parameters() if p.grad is None}
+            ema = EMA(self.model, self.settings.ema, fixed={*self.frozen.fixed, *others})
+            plan.seconds["averages"] = _least(ema.update) / (data if zero == 3 else 1)
         if mesh.sizes["data"] > 1:
             plan.seconds["summing"] = self._summing()
         for kind, sent in plan.sent.items():
             plan.seconds[kind] = self.link.seconds(sent, plan.messages[kind])
+
+    def _clipped(self) -> None:
+        """An update by nothing, with the norm of the gradient where the recipe bounds it."""
+        if self.settings.clip_norm is not None:
+            clip_scale(self._learned(), self.settings.clip_norm)
+        self.optimizer.step(scale=0.0)
 
     def _messages(self, plan: Plan, mesh: Mesh, counts: Sequence[tuple[int, int]], learned: Sequence[Any]) -> None:
         """Bytes and messages of a step; gradients as `pdl.distributed.reduction` sends them."""
@@ -372,7 +384,7 @@ class Planner:
             return
         if norm_messages:
             plan.sent["batch norms"], plan.messages["batch norms"] = norms, norm_messages
-        dense = sum(p.grad._data.nbytes for p in learned if isinstance(p.grad, Tensor))
+        dense = _dense(learned)
         rows = sum(
             p.grad.values._data.nbytes + p.grad.rows._data.nbytes for p in learned if isinstance(p.grad, SparseGrad)
         )
@@ -388,12 +400,18 @@ class Planner:
         """Bytes by kind of what stays, of a process that has these parameters."""
         data, zero = mesh.sizes["data"], self.distributed.zero
         own = [p for name, p in sharding.named if name in names]
-        gradients = sum(p.grad._data.nbytes for p in own if p.requires_grad and isinstance(p.grad, Tensor))
+        gradients = _dense(p for p in own if p.requires_grad)
         states = [state for name, state in self.optimizer.state.items() if name in names]
         state = sum(v.nbytes for s in states for v in s.values() if isinstance(v, np.ndarray))
         cut = sum(p._data.nbytes for p in own if id(p) in sharding.cuts)
         plan.memory["cut weights"] = cut
         plan.memory["whole weights"] = sum(p._data.nbytes for p in own) - cut
+        if zero == 3 and data > 1:
+            shared = [p for p in own if p.requires_grad and p.grad is not None and not isinstance(p.grad, SparseGrad)]
+            plan.memory["whole weights"] -= gradients - gradients // data
+            bucket, tables = int(self.distributed.bucket_megabytes * 2**20), tables_of(self.model, shared, sparse=False)
+            largest = max((p._data.nbytes for i, p in enumerate(shared) if i not in tables), default=0)
+            plan.memory["gathered"] = 2 * min(max(bucket, largest), gradients)
         plan.memory["buffers"] = sum(b._data.nbytes for b in self.model.buffers())
         plan.memory["gradients"] = plan.memory["activations"] = 0
         plan.memory["optimizer"] = state // (data if zero else 1)
@@ -407,7 +425,7 @@ class Planner:
 
     def _summing(self) -> float:
         """Seconds of copying gradients into buckets, and of adding up this process's share."""
-        arrays = [np.array(p.grad._data) for p in self._learned() if isinstance(p.grad, Tensor)]
+        arrays = [np.array(p.grad._data) for p in self._learned() if not isinstance(p.grad, SparseGrad)]
 
         def once() -> None:
             for array in arrays:
@@ -434,6 +452,11 @@ class _Rank:
 
     def __init__(self, size: int) -> None:
         self.size = size
+
+
+def _dense(parameters: Iterable[Any]) -> int:
+    """Bytes of the gradients that do not come as rows."""
+    return sum(p.grad._data.nbytes for p in parameters if p.grad is not None and not isinstance(p.grad, SparseGrad))
 
 
 def _least(function: Callable[[], Any]) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import nn
+import pdl.config
+from pdl import checkpoint, nn
 from pdl.distributed.pipeline import Cutter, Runner, homes, layout
 from pdl.distributed.schedule import makespan, most_under_way, orders
 from pdl.errors import UsageError
@@ -21,6 +22,7 @@ from pdl.train import Loss
 from pdl.train.meshed import Sharding
 from pdl.train.pipelined import Pipeline, micro_rows, pieces_of
 from pdl.train.settings import Distributed
+from pdl.workflow import Run, train
 from tests.framework.distributed.conftest import Ranks
 from tests.framework.distributed.test_tensor import NETS
 
@@ -288,3 +290,64 @@ def test_a_stage_has_its_weights_alone_and_masks_do_not_cross() -> None:
     assert cutter.starts_by(known, 3) == cutter.starts(3)  # as a program of another shape is cut
     with pytest.raises(UsageError, match="pieces that can be apart, and there are to be 90 stages"):
         cutter.starts(90)
+
+
+BASE = [
+    "train.epochs=3", "train.ema=0.9", "train.report=false", "train.export=false", "train.clip_norm=1",
+    "data.batch_size=256", "optim={_target_: SGD, lr: 0.1, momentum: 0.9}",
+]  # fmt: skip
+RESUMED = (
+    f"""
+    BASE = {BASE}
+"""
+    + """
+    import shutil
+    import pdl.config
+    from pdl.distributed.group import world
+    from pdl.train.hooks import Hook
+    from pdl.workflow import train
+
+    class Stop(Hook):
+        def __init__(self, step):
+            self.step = step
+
+        def on_step(self, trainer):
+            if trainer.state.step == self.step and not world().rank:
+                trainer.interruption = KeyboardInterrupt()
+
+    def go_on(run, until, *words, resume=True):
+        recipe = pdl.config.load("cv/digits_lenet", [*BASE, *words])
+        try:
+            train(recipe, run=run, resume=resume, hooks=[Stop(until)], progress=False)
+        except KeyboardInterrupt:
+            assert until
+        else:
+            assert not until
+        world().rest()
+
+    PIPED, DATA = "distributed.pipeline=2", "distributed.data=2"
+    go_on("run", 3, PIPED, resume=False)
+    if not world().rank:
+        shutil.copytree("run", "alone")  # one process makes the rest of it
+    go_on("run", 7, DATA)
+    go_on("run", 0, PIPED)
+    go_on("zero", 4, DATA, "distributed.zero=3", resume=False)
+    go_on("zero", 0, PIPED)
+"""
+)
+
+
+def test_a_run_is_gone_on_with_on_other_meshes(ranks: Ranks, tmp_path: Path) -> None:
+    ranks(2, RESUMED)
+    recipe = pdl.config.load("cv/digits_lenet", BASE)
+    trees = {}
+    for name in ("whole", "alone", "run", "zero"):
+        if name in ("whole", "alone"):
+            train(recipe, run=tmp_path / name, resume=name == "alone", progress=False)
+        trees[name] = checkpoint.load(Run.open(tmp_path / name).checkpoints / checkpoint.LAST)
+    want = trees.pop("whole")
+    for name, tree in trees.items():
+        assert tree["state"]["step"] == want["state"]["step"] == 15
+        for found, wanted in ((tree["model"], want["model"]), (tree["ema"]["average"], want["ema"]["average"])):
+            for key, values in wanted.items():
+                np.testing.assert_allclose(found[key], values, rtol=1e-4, atol=1e-5, err_msg=f"{name} {key}")

@@ -30,11 +30,11 @@ CODE = """
 
     class Net(nn.Module):
         def __init__(self):
-            self.table = nn.Embedding(30, 6, sparse=True)
+            self.table, self.other = nn.Embedding(30, 6, sparse=True), nn.Embedding(30, 6, padding_idx=3)
             self.inner, self.unused, self.head = nn.Linear(6, 8), nn.Linear(2, 2), nn.Linear(8, 5)
 
         def forward(self, x):
-            return self.head(pdl.tanh(self.inner(self.table(x))))
+            return self.head(pdl.tanh(self.inner(self.table(x) + self.other(x) * self.other(29 - x))))
 
     class Tag(Task):
         def step(self, model, batch):
@@ -72,7 +72,8 @@ CODE = """
         ({"zero": 1}, {"clip_value": 0.01}),
         ({"zero": 2, "bucket_megabytes": 2e-4}, {"clip_norm": 0.5, "ema": 0.9}),
         ({"zero": 2, "overlap": True, "bucket_megabytes": 2e-4}, {"clip_norm": 0.5, "freeze": "inner.bias"}),
-        ({"zero": 3, "bucket_megabytes": 2e-4}, {"clip_norm": 0.5}),
+        ({"zero": 3, "bucket_megabytes": 2e-4}, {"clip_norm": 0.5, "ema": 0.9}),
+        ({"zero": 3, "bucket_megabytes": 2e-4, "overlap": True}, {"ema": 0.5, "freeze": "head.bias"}),
         ({"zero": 3, "bucket_megabytes": 2e-4}, {"compile": False, "freeze": "inner.bias"}),
         ({"zero": 3, "bucket_megabytes": 2e-4}, {"accumulate": 2, "clip_value": 0.01}),
     ]
@@ -83,6 +84,11 @@ CODE = """
             found[f"{number} {name}"] = p.data
         for name, state in trainer.state_dict()["optimizer"]["state"].items():
             found |= {f"{number} {name} {key}": np.asarray(value) for key, value in state.items()}
+        if parallel.get("zero") == 3 and world() is not None:
+            assert (trainer.weights.most_asked > 0) == (trainer.compiled is not None), "rows of tables are asked for"
+        if trainer.ema is not None:
+            averages = trainer.state_dict()["ema"]["average"]
+            found |= {f"{number} {name} average": average for name, average in averages.items()}
         state, compiled = trainer.state, trainer.compiled
         found[f"{number} losses"] = np.array([state.loss, state.train_loss, state.metrics["val/loss"]])
         found[f"{number} counts"] = np.array([state.step, state.samples])

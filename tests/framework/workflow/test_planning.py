@@ -51,6 +51,23 @@ def test_a_mesh_divides_and_sends(planner: Planner) -> None:
     assert again.memory == alone.memory
 
 
+def test_shares_of_weights_rows_and_averages() -> None:
+    link, words = Link(1e9, 1e-4, "as given"), ["data.batch_size=32", "train.clip_norm=1"]
+    plans = [
+        Planner(Recipe(pdl.config.load("cv/digits_lenet", [*words, f"distributed.zero={zero}"])), link).plan(
+            {"data": 2}
+        )
+        for zero in (2, 3)
+    ]
+    two, three = (plan.memory for plan in plans)
+    assert 2 * three["whole weights"] == two["whole weights"] == two["averages"] == 2 * three["averages"]
+    assert three["gathered"] == 2 * two["whole weights"]  # a bucket holds all of it
+    assert all(plan.seconds["averages"] > 0 for plan in plans)
+    rows = Planner(Recipe(pdl.config.load("rec/synthetic_deepfm", ["model.sparse=true"])), link).plan({"data": 2})
+    assert 0 < rows.memory["exchange"] < rows.memory["whole weights"] / 4  # of what does not come as rows
+    assert rows.sent["gradients"] > rows.memory["exchange"] / 2
+
+
 def test_stages_have_their_weights_and_wait(planner: Planner) -> None:
     alone, piped = planner.plan({}), planner.plan({"pipeline": 2})
     assert piped.samples == 32

@@ -184,6 +184,20 @@ def test_negatives_differ_from_batch_to_batch_and_epoch_to_epoch() -> None:
     assert {item for row in drawn for item in row} == set(range(1, 50))
 
 
+def test_processes_share_samples_and_have_the_same_negatives() -> None:
+    whole, *parts = (loaders("negatives of pairs") for _ in range(3))
+    for rank, part in enumerate(parts):
+        part.share(rank, 2)
+    for batch, *shares in zip(whole, *parts, strict=True):
+        targets = np.zeros_like(batch["target"])
+        for rank, share in enumerate(shares):
+            assert np.array_equal(share["negatives"], batch["negatives"])
+            targets[rank::2] = share["target"]
+        assert np.array_equal(targets, batch["target"])
+    with pytest.raises(UsageError, match="batches cannot be shared among processes"):
+        loaders("negatives").share(0, 2)
+
+
 @pytest.mark.parametrize("longest", [1, 2, 3, 8, 50, 200, 1000])
 def test_sizes_are_few_and_reach_the_longest(longest: int) -> None:
     sizes = sizes_up_to(longest)

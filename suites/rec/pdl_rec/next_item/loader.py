@@ -259,6 +259,15 @@ class WithNegatives:
     def set_epoch(self, epoch: int) -> None:
         self.loader.set_epoch(epoch)
 
+    def share(self, rank: int, world: int) -> None:
+        """As that of a `DataLoader`; the negatives are those of the whole batch."""
+        if not hasattr(self.loader, "share"):
+            raise UsageError(
+                "task.batches=session_parallel: each place of a batch goes on where it was, so batches cannot be "
+                "shared among processes; train with task.batches=sequences or pairs, or with one process"
+            )
+        self.loader.share(rank, world)
+
     def state_dict(self) -> dict[str, int]:
         return dict(self.loader.state_dict())
 
