@@ -44,7 +44,7 @@ def test_what_stays_in_floats_is_stored_in_half_the_bytes(run: Path, tmp_path: P
     picture = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
     a, b = (pdl.runtime.load(made.path)(picture) for made in (whole, half))
     assert a["label"] == b["label"]
-    with pytest.raises(UsageError, match="no form of --onnx, --store and --spare"):
+    with pytest.raises(UsageError, match="no form of --onnx, --store, --spare and --rounding"):
         compress(run, to="w8", store="bf16")
 
 

@@ -19,6 +19,7 @@ from pdl.workflow.pruning import Pruning, prune
 from pdl.workflow.rounding import round_run
 from pdl.workflow.run import Run
 from pdl.workflow.slimming import read_plan, slim
+from pdl.workflow.slimming_search import search
 from pdl.workflow.teachers import teacher
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
 
@@ -91,6 +92,28 @@ def test_who_is_stopped_goes_on(run: Path, plan: Path, small: Path, tmp_path: Pa
     for name in ("tune", "tune_rounded"):
         mine, theirs = weights(out / name), weights(small / name)
         assert all(np.array_equal(mine[key], theirs[key]) for key in theirs)
+
+
+def test_the_fastest_net_within_a_budget(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    path, out = tmp_path / "plan.yaml", tmp_path / "found"
+    path.write_text("prune: {by: l1, samples: 16}\nint8: {samples: 16, rounding: adaptive}")
+    given = ["compress", str(run), "--plan", str(path), "-o", str(out), "--trials", "2", "--json"]
+    assert main([*given, "--within", "100"]) == 0  # anything goes, so each trial is smaller than the one before
+    assert {each.name for each in out.glob("left_*")} == {"left_0.5", "left_0.25"}
+    text = (out / "compress.html").read_text()
+    assert all(word in text for word in ("chosen: 0.", "the budget", "test/accuracy"))
+    made = search(run, read_plan(path), out, within=100, trials=2)  # all is there but the speeds
+    names = [step.name for step in made.steps]
+    assert names == ["start", "0.5 prune", "0.5 int8", "0.25 prune", "0.25 int8"]
+    assert made.chosen.milliseconds == min(step.milliseconds for step in made.steps)
+    assert made.bundle.read_bytes() == made.chosen.bundle.read_bytes()
+    tested = {step.name for step in made.steps if "test/accuracy" in step.metrics}
+    assert tested == {"start", made.chosen.name}
+    assert not any("test/accuracy" in each.read_text() for each in out.glob("*/steps.json"))
+    assert main([*given, "--within", "1"]) == 2  # another budget
+    assert main(["compress", str(run), "--within", "1"]) == 2
+    with pytest.raises(UsageError, match="section prune"):
+        search(run, read_plan(path, ["~prune"]), tmp_path / "other", within=1)
 
 
 def test_other_plans_and_faults(run: Path, plan: Path, small: Path, tmp_path: Path) -> None:  # noqa: F811

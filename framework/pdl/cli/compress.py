@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +16,8 @@ from pdl.errors import UsageError
 
 if TYPE_CHECKING:
     from pdl.workflow.compression import Compressed
-    from pdl.workflow.slimming import Slimmed
+    from pdl.workflow.slimming import Step
+    from pdl.workflow.slimming_search import Searched
 
 EXAMPLE = "Example:  pdl compress runs/cifar10 --to int8 --samples 512 -o cifar10.int8.pdl"
 WORST = 5
@@ -32,6 +34,13 @@ def command(
             "--plan", metavar="FILE", help="Steps to make it small by: prune, tune, round, tune_rounded, int8."
         ),
     ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            "--within", metavar="POINTS", min=0, help="Search the plan's prune.left: lose at most so many, be fast."
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="How many prune.left to try (--within).")] = 4,
     to: Annotated[
         str, typer.Option("--to", help="int8: weights and activations in bytes; w8, w4: weights alone.")
     ] = "int8",
@@ -45,6 +54,9 @@ def command(
     spare: Annotated[
         int, typer.Option("--spare", min=0, help="How many more: those whose bytes cost most (int8).")
     ] = 0,
+    rounding: Annotated[
+        str, typer.Option("--rounding", help="Of weights (int8): nearest, or adaptive to what layers make of them.")
+    ] = "nearest",
     weights: Annotated[str | None, typer.Option("--weights", help="best or last.")] = None,
     out: Annotated[
         Path | None,
@@ -67,33 +79,48 @@ def command(
     w8 and w4 the weights of large matrices are rounded alone: nets that write token by token read less memory.
 
     With a plan the net is trained again, too: it loses channels, learns from the model as it was, and with the rounding
-    of bytes. Settings then change the plan (prune.left=0.3). The same command goes on where it was stopped.
+    of bytes. Settings then change the plan (prune.left=0.3). The same command goes on where it was stopped. With
+    --within 1 it is the fastest net of all that were tried that loses at most a point (0.01) of the validation metric.
     """
     if plan is not None:
-        return _by_plan(run, plan, out, data or [], json)
+        return _by_plan(run, plan, out, data or [], json, within, trials)
+    if within is not None:
+        raise UsageError("--within searches the strength of a plan: give one (--plan FILE)")
     from pdl.workflow.compression import compress
 
     require_store(store)
     made = compress(
         run, out, to=to, overrides=data or [], images=images, samples=samples, split=split, method=method, keep=keep,
-        spare=spare, weights=weights, onnx=onnx, group=group, store=store,  # type: ignore[arg-type]
+        spare=spare, weights=weights, onnx=onnx, group=group, store=store, rounding=rounding,  # type: ignore[arg-type]
     )  # fmt: skip
     style.json(made.to_dict()) if json else _show(made)
 
 
-def _by_plan(model: Path, plan: Path, out: Path | None, settings: list[str], json: bool) -> None:
-    """`pdl.workflow.slimming.slim`, and its table."""
+def _by_plan(
+    model: Path, plan: Path, out: Path | None, settings: list[str], json: bool, within: float | None, trials: int
+) -> None:
+    """`pdl.workflow.slimming.slim`, or the search of `pdl.workflow.slimming_search`, and a table."""
     from pdl.workflow.slimming import read_plan, slim
+    from pdl.workflow.slimming_search import search
 
     if out is None:
         raise UsageError("--plan writes several runs: say into which folder (-o FOLDER)")
     with stoppable() as stopping:
-        made = slim(model, read_plan(plan, settings), out, hooks=[stopping], progress=not json)
-    style.json(made.to_dict()) if json else _show_steps(made)
+        common: dict[str, Any] = {"hooks": [stopping], "progress": not json}
+        if within is not None:
+            found = search(model, read_plan(plan, settings), out, within=within, trials=trials, **common)
+            return style.json(found.to_dict()) if json else _show_searched(found, within)
+        made = slim(model, read_plan(plan, settings), out, **common)
+    style.json(made.to_dict()) if json else _show_steps(made.steps, made.monitor, made.steps[-1].bundle, made.page)
 
 
-def _show_steps(made: Slimmed) -> None:
-    first, name = made.steps[0], made.monitor
+def _show_searched(found: Searched, within: float) -> None:
+    _show_steps(found.steps, found.monitor, found.bundle, found.page)
+    style.note(f"at most {within:g} points of {found.monitor} lost: {found.chosen.name.replace('_', ' ')}")
+
+
+def _show_steps(steps: Sequence[Step], name: str, bundle: Path, page: Path) -> None:
+    first = steps[0]
     tested = f"test/{name.partition('/')[2]}"
     columns = [each for each in (name, tested) if each in first.metrics]
     rows = [
@@ -105,11 +132,11 @@ def _show_steps(made: Slimmed) -> None:
             f"{step.milliseconds:.3f}",
             f"{first.milliseconds / step.milliseconds:.2f}",
         )
-        for step in made.steps
+        for step in steps
     ]
     style.table(["step", *columns, "kB", "M multiply-adds", "ms", "times as fast"], rows)
     style.out("")
-    style.pairs([("bundle", str(made.steps[-1].bundle)), ("page", str(made.page))])
+    style.pairs([("bundle", str(bundle)), ("page", str(page))])
 
 
 def _show(made: Compressed) -> None:

@@ -28,6 +28,10 @@ Measure = Literal["macs", "parameters", "latency"]
 Counts = Sequence[int]
 
 
+class Unreachable(UsageError):
+    """A share of the cost that is left even with a channel in every group."""
+
+
 # -- what a unit matters -----------------------------------------------------------------------------------------------
 def importance(coupling: Coupling, model: Module, criterion: Criterion, gradients: Iterable[None] = ()) -> list[Array]:
     """A number for each unit of each group; those with the least go first.
@@ -238,8 +242,8 @@ def _bisected(counts_at: Callable[[float], list[int]], cost: Callable[[Counts], 
     return counts_at(high)
 
 
-def _unreachable(least: float, keep: float) -> UsageError:
-    return UsageError(
+def _unreachable(least: float, keep: float) -> Unreachable:
+    return Unreachable(
         f"prune: {keep:g} of the cost cannot be reached: with a channel in every group {least:.3g} of it is left; "
         "ask for more, or choose another measure"
     )

@@ -19,7 +19,9 @@ from pdl.train.task import Loss, Task
 class Distilled:
     """`task.step` with the teacher's part: what the trainer calls where a recipe has `compress.distil`.
 
-    teacher   called with what the task gives the net, never learned; its outputs are those of the net
+    teacher   called with what the task gives the net, never learned; its outputs are those of the net. Where the task
+              does not call its net, as that of detectors, the teacher makes the same step, and features alone are
+              compared
 
     ConfigError where a module that `features` names is not there.
     """
@@ -37,19 +39,22 @@ class Distilled:
         with _heard([model, *(ours for ours, _ in self.pairs)]) as heard:
             loss = task.step(model, batch)
         calls = heard.pop(id(model), [])
-        if not calls:
+        if not (calls or self.pairs):
             raise UsageError(
                 f"compress.distil: {type(task).__name__} asks its net by other ways than calling it, so there are no "
-                "outputs to compare with a teacher's"
+                "outputs to compare with a teacher's; name features, and a run as the teacher"
             )
-        value, parts = (1 - settings.weight) * loss.value, {**loss.parts, "task": loss.value.detach()}
+        value, parts = loss.value, {**loss.parts, "task": loss.value.detach()}
         teachers, features = [], []
         with no_grad(), _heard([theirs for _, theirs in self.pairs]) as shown:
             answers = [self.teacher(*(x.detach() if isinstance(x, Tensor) else x for x in args)) for args, _ in calls]
+            if not calls:
+                task.step(self.teacher, batch)
         for (_, ours), theirs in zip(calls, answers, strict=True):
             teachers.append(divergence(_logits(ours), _logits(theirs).detach(), settings.temperature))
-        value = value + settings.weight * (_mean(teachers) * settings.temperature**2)
-        parts["teacher"] = _mean(teachers).detach()
+        if teachers:
+            parts["teacher"] = _mean(teachers).detach()
+            value = (1 - settings.weight) * value + settings.weight * (_mean(teachers) * settings.temperature**2)
         for one, two in self.pairs:
             for (_, ours), (_, theirs) in zip(heard[id(one)], shown[id(two)], strict=True):
                 features.append(attention_distance(ours, theirs.detach()))

@@ -113,6 +113,7 @@ def compress(
     onnx: str | Path | None = None,
     group: int = 64,
     store: Store = "fp32",
+    rounding: str = "nearest",
 ) -> Compressed:
     """Write the bundle of a run on bytes (RUN/model.int8.pdl by default) and compare it with the one in floats.
 
@@ -127,12 +128,13 @@ def compress(
     group      inputs of an output that share a scale, of "w8" and "w4"
     onnx       also write the net as an ONNX file with QuantizeLinear and DequantizeLinear
     store      "bf16" or "fp16" keep what stays in floats in half the bytes, of "int8"
+    rounding   of weights of int8: "nearest", or "adaptive" to what keeps each layer's outputs on those samples
 
     Raises UsageError where nothing can be quantised, or data is missing; nothing is written then.
     """
     if to in BITS:
-        if onnx is not None or images is not None or store != "fp32" or spare:
-            what = "--onnx, --store and --spare"
+        if onnx is not None or images is not None or store != "fp32" or spare or rounding != "nearest":
+            what = "--onnx, --store, --spare and --rounding"
             raise UsageError(f"--to {to}: needs no --images, and has no form of {what}; leave them out")
         target = Path(out) if out else None
         options: dict[str, Any] = {"overrides": overrides, "split": split, "keep": keep, "weights": weights}
@@ -159,9 +161,9 @@ def compress(
             batches = _of_images(Path(str(images)), deployment, program, samples)
         else:
             batches = _of_split(task, parts.model, deployment, program, recipe, parts.datasets[source], samples)
-        made = calibrate(program, batches, method=method, keep=keep, spare=spare)
-        notes = [*notes, *([f"in floats: {', '.join(made.spared)}"] if made.spared else [])]
-        stream = _stream(deployment, batches, method, keep)
+        made = calibrate(program, batches, method=method, keep=keep, spare=spare, rounding=rounding)
+        notes = [*notes, *([f"in floats: {', '.join(made.spared)}"] if made.spared else []), *_gained(made)]
+        stream = _stream(deployment, batches, method, keep, rounding)
         before = Session.of(program, inputs=list(deployment.inputs), outputs=list(deployment.outputs))
         after = of_bundle(read(to_bytes(made.program, deployment, store=store, stream=stream)))
         scores = [measure(task, s, deployment, parts.model, parts.loaders[split], split) for s in (before, after)]
@@ -211,13 +213,25 @@ def _calibration_split(recipe: Recipe, measured: str) -> str:
     raise UsageError(f"the recipe has no data but data.{measured}, which is measured; give --images FOLDER for ranges")
 
 
-def _stream(deployment: Deployment, batches: Sequence[Batch], method: str, keep: str) -> TracedStream | None:
+def _gained(made: Calibration) -> Iterator[str]:
+    """A line on adaptive rounding."""
+    shares = [g.adapted / g.nearest for g in made.gains if g.nearest > 0]
+    if shares:
+        yield (
+            f"adaptive rounding leaves {np.median(shares):.0%} of a layer's squared error (the median; on rows that it "
+            f"was not fitted to), and {sum(share < 1 for share in shares)} of {len(made.gains)} products changed"
+        )
+
+
+def _stream(
+    deployment: Deployment, batches: Sequence[Batch], method: str, keep: str, rounding: str
+) -> TracedStream | None:
     """The step of a net that can be streamed on bytes, with ranges from the chunks of the same samples."""
     if deployment.stream is None:
         return None
     stream = trace_stream(deployment.stream)
     chunks = [chunk for batch in batches for sequence in batch[0] for chunk in stream.inputs(sequence)]
-    return replace(stream, step=calibrate(stream.step, chunks, method=method, keep=keep).program)
+    return replace(stream, step=calibrate(stream.step, chunks, method=method, keep=keep, rounding=rounding).program)
 
 
 def _stream_note(session: Session, sequences: Sequence[Array]) -> str:

@@ -73,11 +73,12 @@ class Tuning:
 @dataclass(frozen=True, kw_only=True)
 class OnBytes:
     """The bundle in int8; of a net that has learned with rounding its own ranges, of others those of so many validation
-    samples (`pdl compress --to int8`)."""
+    samples, with weights rounded to the nearest byte or by what layers make of them (`pdl compress --to int8`)."""
 
     method: Literal["mse", "entropy", "percentile", "minmax"] = "mse"
     samples: Annotated[int, Range(1)] = 512
     keep: Literal["", "first", "last", "both"] = ""
+    rounding: Literal["nearest", "adaptive"] = "nearest"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,12 +150,19 @@ def read_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
 
 
 def slim(
-    model: str | Path, plan: Plan, out: str | Path, *, hooks: Sequence[Hook] = (), progress: bool = True
+    model: str | Path,
+    plan: Plan,
+    out: str | Path,
+    *,
+    hooks: Sequence[Hook] = (),
+    progress: bool = True,
+    tested: bool = True,
 ) -> Slimmed:
     """Make a run, a bundle or a model of the hub small, by a plan, in the folder `out`.
 
     hooks     of the trainings
     progress  whether they print their progress on standard error
+    tested    whether the first and the last net are measured on the test data, too
 
     UsageError where the folder holds another plan, or a step cannot be made.
     """
@@ -179,7 +187,7 @@ def slim(
                 _keep(folder, state)
             bundles[name] = made if name == "int8" else _bundle(folder, name, made)
             run = run if name == "int8" else made
-        return _measured(folder, state, bundles)
+        return _measured(folder, state, bundles, tested)
 
 
 def _count(plan: Plan) -> int:
@@ -247,7 +255,7 @@ def _recipe(run: Path, given: Tuning, first: Path) -> Recipe:
 def _on_bytes(run: Path, out: Path, given: OnBytes, *_: Any) -> None:
     splits = Run.open(run).recipe().data.splits
     split = "val" if "val" in splits else list(splits)[-1]
-    compress(run, out, method=given.method, samples=given.samples, keep=given.keep, split=split)
+    compress(run, out, split=split, **asdict(given))
 
 
 _MAKERS: dict[str, Callable[..., None]] = {
@@ -266,20 +274,20 @@ def _bundle(folder: Path, name: str, run: Path) -> Path:
     return path
 
 
-def _measured(folder: Path, state: dict[str, Any], bundles: Mapping[str, Path]) -> Slimmed:
+def _measured(folder: Path, state: dict[str, Any], bundles: Mapping[str, Path], tested: bool) -> Slimmed:
     """Metrics that are not known yet, speeds, and the page."""
     recipe = recipe_of(read(next(iter(bundles.values()))))
     task = recipe.task.build()
     monitor, mode = task.monitored(recipe.settings)
     known: dict[str, dict[str, float]] = state["measured"]
-    ends = [*bundles][:1] + [*bundles][-1:]
+    ends = [*bundles][:1] + [*bundles][-1:] if tested else []
     for name, path in bundles.items():
         there = [s for s in ("val", "test") if s in recipe.data.splits and (s == "val" or name in ends)]
         for split in there:
             if not any(key.startswith(f"{split}/") for key in known.setdefault(name, {})):
                 known[name] |= {k: float(v) for k, v in evaluate_bundle(path, split=split).metrics.items()}
                 _keep(folder, state)
-    speeds = _milliseconds({name: of_bundle(read(path)) for name, path in bundles.items()})
+    speeds = milliseconds({name: of_bundle(read(path)) for name, path in bundles.items()})
     steps = [
         Step(name, path, known[name], path.stat().st_size, _adds(path), speeds[name]) for name, path in bundles.items()
     ]
@@ -288,7 +296,7 @@ def _measured(folder: Path, state: dict[str, Any], bundles: Mapping[str, Path]) 
     return Slimmed(steps, monitor, page)
 
 
-def _milliseconds(sessions: Mapping[str, Session]) -> dict[str, float]:
+def milliseconds(sessions: Mapping[str, Session]) -> dict[str, float]:
     """The median of one input, all in turn, so that a busy machine is busy for all."""
     inputs = {name: random_inputs(session, 1, {}) for name, session in sessions.items()}
     taken: dict[str, list[float]] = {name: [] for name in sessions}

@@ -14,6 +14,53 @@ if TYPE_CHECKING:
     from pdl.workflow.slimming import Step
 
 
+def write_search(
+    path: Path, steps: Sequence[Step], chosen: Step, monitor: str, mode: str, given: Mapping[str, Any]
+) -> None:
+    """Write the page of a search under a budget: all nets, the curves with the budget, and the chosen one.
+
+    given   "model", "plan" and "within", the points that may be lost
+    """
+    first, tested = steps[0], f"test/{monitor.partition('/')[2]}"
+    columns = [name for name in (monitor, tested) if name in first.metrics]
+    head = ["net", *columns, "kB", "million multiply-adds", "ms", "times as fast", ""]
+    rows = [
+        [
+            step.name.replace("_", " "),
+            *(step.metrics.get(name, "") for name in columns),
+            step.size / 1e3,
+            step.adds / 1e6,
+            step.milliseconds,
+            first.milliseconds / step.milliseconds,
+            "chosen" if step is chosen else "",
+        ]
+        for step in sorted(steps, key=lambda step: -step.milliseconds)
+    ]
+    least = first.metrics[monitor] + given["within"] / 100 * (-1 if mode == "max" else 1)
+    curves = []
+    for label, of in (("ms of one input", _milliseconds), ("kB", _kilobytes)):
+        marked = {f"chosen: {chosen.name.replace('_', ' ')}": [(of(chosen), chosen.metrics[monitor])]}
+        rest = {
+            step.name.replace("_", " "): [(of(step), step.metrics[monitor])] for step in steps if step is not chosen
+        }
+        ends = [(end(map(of, steps)), least) for end in (min, max)]
+        drawn = line_chart(marked | rest, x_label=label, y_label=monitor, guides={"the budget": ends})
+        curves.append(figure(drawn, f"{monitor} over {label}"))
+    of_test = f", {escape(tested)} {chosen.metrics[tested] - first.metrics[tested]:+.4f}" if tested in columns else ""
+    lead = (
+        f"<p>{escape(str(given['model']))}, at most {given['within']:g} points of {escape(monitor)} lost: "
+        f"{escape(chosen.name.replace('_', ' '))}, {chosen.size / first.size:.3g} of the size, "
+        f"{first.milliseconds / chosen.milliseconds:.3g} times as fast{of_test}</p>"
+    )
+    plan = {name: value for name, value in given["plan"].items() if value is not None}
+    sections = [
+        Section("Size, speed, accuracy", charts(curves)),
+        Section("Nets", table(rows, head=head)),
+        Section("Plan", f"<pre>{escape(to_yaml(from_dict(plan)))}</pre>", narrow=True),
+    ]
+    write_atomic(path, document(f"{Path(str(given['model'])).stem}, compressed", sections, lead=lead).encode())
+
+
 def write_page(path: Path, steps: Sequence[Step], monitor: str, mode: str, model: str, plan: Mapping[str, Any]) -> None:
     """Write the page: a table of the steps, curves of the monitored metric over size and time, and the plan."""
     first, last = steps[0], steps[-1]

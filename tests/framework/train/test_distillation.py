@@ -103,3 +103,22 @@ def test_what_cannot_be_compared(batch: dict[str, Any]) -> None:
         Distilled(Distillation(teacher="", features={"body": "tail"}), Net(4), Net(4))
     with pytest.raises(UsageError, match="other ways than calling it"):
         Distilled(Distillation(teacher=""), Net(4), Net(4))(Around(), Net(4), batch)
+
+
+def test_a_task_that_does_not_call_its_net_compares_features(batch: dict[str, Any]) -> None:
+    class Inside(Task):
+        def step(self, model: Any, batch: Any) -> Loss:
+            return Loss(pdl.mean(pdl.square(model.body(pdl.as_tensor(batch["x"])))), 4)
+
+    pdl.seed(0)
+    net, teacher = Net(4), Net(7)
+    distilled = Distilled(Distillation(teacher="", features={"body": "body"}, feature_weight=5.0), teacher, net)
+    loss = distilled(Inside(), net, batch)
+    x = pdl.as_tensor(batch["x"])
+    with pdl.no_grad():
+        apart = attention_distance(net.body(x), teacher.body(x)).item()
+        assert loss.value.item() == pytest.approx(pdl.mean(pdl.square(net.body(x))).item() + 5 * apart)
+    assert "teacher" not in loss.parts
+    program = StepProgram(lambda b: distilled(Inside(), net, b), net, (batch,), "step")
+    assert program(batch).value.item() == pytest.approx(loss.value.item())
+    assert all(p.grad is None for p in teacher.parameters())

@@ -9,6 +9,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError
+from pdl.export.quantise.adaptive import Gain, adapt
 from pdl.export.quantise.observe import METHODS, Histogram
 from pdl.export.quantise.smooth import readers, smooth
 from pdl.ops.quant import QuantizeLinear
@@ -27,6 +28,7 @@ from pdl.runtime.plan import frozen
 
 #: what makes a program ready: norms folded into weights, nothing in epilogues that products of bytes do not take along
 PREPARE = (drop_aliases, remove_dead, fold_constants, merge_equal, lower, fold_norms, fuse_known, remove_dead)
+ROUNDINGS = ("nearest", "adaptive")
 Batch = Sequence[Array]
 
 
@@ -50,6 +52,7 @@ class Calibration(NamedTuple):
     errors     of every rounded activation, in the order of the net
     method     how ranges were chosen
     spared     names of the products that stay in floats because their bytes would cost the outputs most
+    gains      of every product whose weights were rounded adaptively
     """
 
     floats: Program
@@ -58,22 +61,33 @@ class Calibration(NamedTuple):
     errors: list[Error]
     method: str
     spared: tuple[str, ...] = ()
+    gains: Sequence[Gain] = ()
 
 
 def calibrate(
-    program: Program, batches: Sequence[Batch], *, method: str = "mse", keep: str = "", spare: int = 0
+    program: Program,
+    batches: Sequence[Batch],
+    *,
+    method: str = "mse",
+    keep: str = "",
+    spare: int = 0,
+    rounding: str = "nearest",
 ) -> Calibration:
     """The program on bytes, with ranges from batches of its inputs.
 
-    method   one of `METHODS`
-    keep     products to leave in floats: "first", "last", "both" or ""
-    spare    how many more to leave: those that, alone on bytes, change the outputs most on the first batch
+    method    one of `METHODS`
+    keep      products to leave in floats: "first", "last", "both" or ""
+    spare     how many more to leave: those that, alone on bytes, change the outputs most on the first batch
+    rounding  of weights, one of `ROUNDINGS`: to the nearest byte, or "adaptive": to that above or below, by what layers
+              make of them
 
     A program that says itself where it is rounded (`Rounded`) keeps its ranges, and weights as they were trained.
     Raises UsageError where there is nothing to quantise, or no sample.
     """
     if method not in METHODS:
         raise UsageError(f"method={method!r} must be one of {', '.join(METHODS)}")
+    if rounding not in ROUNDINGS:
+        raise UsageError(f"rounding={rounding!r} must be one of {', '.join(ROUNDINGS)}")
     if not batches:
         raise UsageError("calibration needs samples; got none")
     floats = run_passes(frozen(program), PREPARE)
@@ -92,11 +106,14 @@ def calibrate(
     if spared:
         at = points(floats, [*_kept(floats, keep), *spared])
         ranges = {v: ranges[v] for v in at.values}
-    pairs, values = _with_pairs(floats, at, ranges)
+    pairs, values, nodes = _with_pairs(floats, at, ranges)
+    gains = []
+    if rounding == "adaptive":
+        gains = adapt(floats, pairs, nodes, [(product_name(node), nodes[node]) for node in at.products], batches)
     made = on_bytes(pairs)
     errors = _errors(floats, at.values, pairs, values, batches[0])
     names = tuple(product_name(node) for node in spared)
-    return Calibration(floats, run_passes(pairs, (split_epilogues, _drop_unread)), made, errors, method, names)
+    return Calibration(floats, run_passes(pairs, (split_epilogues, _drop_unread)), made, errors, method, names, gains)
 
 
 def on_bytes(pairs: Program) -> Program:
@@ -133,7 +150,7 @@ def _costliest(floats: Program, at: Points, ranges: dict[Value, Range], batch: B
     every, noise = points(floats).products, dict[Node, float]()
     for node in at.products:
         alone = points(floats, [n for n in every if n is not node])
-        pairs, _ = _with_pairs(floats, alone, {v: ranges[v] for v in alone.values})
+        pairs, *_ = _with_pairs(floats, alone, {v: ranges[v] for v in alone.values})
         found = next(tapped(pairs, [v for v in pairs.outputs if v is not None], [batch]))
         noise[node] = sum(
             float(np.mean(np.square(x - y)) / max(float(np.mean(np.square(x))), 1e-30))
@@ -143,15 +160,17 @@ def _costliest(floats: Program, at: Points, ranges: dict[Value, Range], batch: B
     return sorted(noise, key=lambda node: -noise[node])[:count]
 
 
-def _with_pairs(floats: Program, at: Points, ranges: dict[Value, Range]) -> tuple[Program, list[Value]]:
-    """A copy of the program with pairs, and its dequantised values."""
+def _with_pairs(
+    floats: Program, at: Points, ranges: dict[Value, Range]
+) -> tuple[Program, list[Value], dict[Node, Node]]:
+    """A copy of the program with pairs, its dequantised values, and its nodes by those of the program."""
     made = floats.copy()
     nodes = dict(zip(floats.nodes, made.nodes, strict=True))
     mapping = dict(zip(floats._values(), made._values(), strict=True))
     there = Points([nodes[n] for n in at.products], [mapping[v] for v in at.values])
     standing = quantise(made, there, {mapping[v]: r for v, r in ranges.items()})
     verify(made, after="quantise")
-    return made, [standing[v] for v in there.values]
+    return made, [standing[v] for v in there.values], nodes
 
 
 def _drop_unread(program: Program) -> None:
