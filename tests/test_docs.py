@@ -115,7 +115,7 @@ def _write_objects(place: Path) -> None:
     import cv2
 
     from pdl.runtime.videos import VideoWriter
-    from pdl_cv.data import standin
+    from pdl_cv.data import moving_digits, standin
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(standin.SCENES, "train", 24)
@@ -141,6 +141,8 @@ def _write_objects(place: Path) -> None:
             mug[20 + shift : 50 + shift, 20:44] = 25 * number + 40
             cv2.imwrite(str(place / f"mugs/mug-{number}/{shift}.jpg"), mug)
     cv2.imwrite(str(place / "mug.jpg"), mug)
+    moving_digits.write_folders(place / "ways", moving_digits.CLASSES, splits=False, count=16)
+    (place / "way.avi").write_bytes(next((place / "ways/up").glob("*.avi")).read_bytes())
     film = VideoWriter(place / "traffic.mp4", 25.0)
     for shift in range(3):
         film.write(np.roll(street, shift, axis=1)[:96, :96].copy())

@@ -26,10 +26,12 @@ RECIPES = {f"{path.parent.name}/{path.stem}": path for path in sorted(ROOT.glob(
 QUICK = {
     "pdl_cv.Classification": ("cv/digits_lenet",),
     "pdl_cv.Detection": (),  # their nets take long; tests/cv trains small ones
+    "pdl_cv.Generation": ("cv/fashion_mnist_gan",),
     "pdl_cv.InstanceSegmentation": (),
     "pdl_cv.Keypoints": (),
     "pdl_cv.Retrieval": ("cv/orl_faces",),
     "pdl_cv.Segmentation": (),
+    "pdl_cv.VideoClassification": ("cv/moving_digits_tsm",),
     "pdl_graph.GraphInfomax": ("graph/cora_dgi",),
     "pdl_graph.GraphPrediction": ("graph/esol_gin", "graph/mutag_gin"),
     "pdl_graph.KnowledgeGraph": ("graph/wn18rr_rotate", "graph/wn18rr_distmult"),
@@ -188,6 +190,8 @@ GIVEN = {
     "cv/camvid_deeplab",
     "cv/drishti_deeplab",
     "cv/lsp_simple_baseline",
+    "cv/mmwave_gesture_r2plus1d",
+    "cv/msr_action3d_stgcn",
     "cv/neu_det_picodet",
     "cv/nuclei_mask_rcnn",
     "cv/nuclei_unet",

@@ -90,6 +90,7 @@ WORDS = Vocabulary(["a", "b"])
 NODES = {"graph.start": np.array([0, 1, 2]), "graph.neighbours": np.array([1, 0], np.int32)}
 REPLIES = {"vectors.words": np.eye(2, dtype=np.float16)}
 IMAGE = [{"step": "image", "mode": "rgb"}]
+RESIZED = [{"step": "resize", "size": [4, 4]}]
 PICTURES = {"words.vectors": np.eye(2, dtype=np.float32), "words.pictures": np.zeros((2, 64, 64, 3), np.uint8)}
 WORDS_OF = {"kind": "words", "special": {"pad": "a", "unknown": "b"}}
 TEXT = {"vocabulary": "words", "tokenizer": WORDS_OF}
@@ -105,7 +106,12 @@ BUNDLES: dict[str, list[dict[str, Any]]] = {
         {"pre": IMAGE, "post": [CENTRES]},
         {"pre": IMAGE, "post": [{"step": "segmentation"}]},
         {"pre": IMAGE, "post": [{"step": "nearest"}]},
+        {"pre": [{"step": "noise", "shape": [8]}], "post": [{"step": "picture"}]},
+        {"pre": [{"step": "asked"}]},
         {"pre": IMAGE, "post": [{"step": "nearest_in", "gallery": "words"}], "constants": PICTURES},
+        {"pre": [{"step": "clip", "frames": 2}, {"step": "each_frame", "steps": RESIZED}]},
+        {"pre": [{"step": "clip", "frames": 2}, {"step": "three_crops", "size": [4, 4]}]},
+        {"pre": [{"step": "skeleton", "joints": 3, "channels": 2, "frames": 4}, {"step": "centred", "joint": 0}]},
     ],
     "pdl-graph": [
         {"pre": [{"step": "graph", "part": "x", "kind": "node", "features": 4}]},

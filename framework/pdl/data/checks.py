@@ -22,7 +22,7 @@ Inspect = Callable[[str, Dataset, int, Sample], Iterable[tuple[str, Fault]]]
 each with its kind, by which `check` counts them."""
 
 _CHUNK = 256
-NAMES = {"image": "image", "audio": "recording"}  # what samples hold, by key
+NAMES = {"image": "image", "audio": "recording", "clip": "clip", "skeleton": "sequence"}  # what samples hold, by key
 GENERATED = 256  # samples of a generated data set that are looked at
 
 Source = Dataset | Callable[[], Dataset]

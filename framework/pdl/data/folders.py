@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +53,7 @@ def class_folders(
     classes: Sequence[str] | None = None,
     allow_empty: bool = False,
     depth: int = 1,
+    joined: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> Labelled:
     """The files of a split of a folder that has a folder for each class, at any depth, sorted by name so that the order
     never changes; `what` they are ("images"), for messages of the data set `owner`.
@@ -66,13 +67,14 @@ def class_folders(
     extensions  which files count, lower case
     allow_empty  accept classes without files
     depth       how deep class folders lie: 2 of ALPHABET/CHARACTER, which is then the name of a class
+    joined      of the files of a class to what counts as one, such as a folder of frames
     """
     endings = tuple(e.lower() for e in extensions)
     top = locate(root)
     base, cutting = _base(owner, top, split, ratios)
     names = list(classes) if classes is not None else _classes(split_folder(top, "train") or base, what, depth)
     empty = allow_empty or (split is not None and split != "train" and not cutting)
-    paths, labels = _scan(base, names, endings, what, empty, depth)
+    paths, labels = _scan(base, names, endings, what, empty, depth, joined)
     if cutting and ratios is not None and split is not None:
         keys = [Path(p).as_posix() for p in paths]
         rows = stratified_split(labels, ratios, split, seed=seed, keys=keys)
@@ -116,7 +118,13 @@ def _base(owner: str, top: Path, split: str | None, ratios: Mapping[str, float] 
 
 
 def _scan(
-    base: Path, names: list[str], endings: tuple[str, ...], what: str, allow_empty: bool, depth: int
+    base: Path,
+    names: list[str],
+    endings: tuple[str, ...],
+    what: str,
+    allow_empty: bool,
+    depth: int,
+    joined: Callable[[Sequence[str]], list[str]] | None,
 ) -> tuple[list[str], np.ndarray]:
     """Relative paths and labels, class by class."""
     unknown = sorted(set(_folders(base, depth)) - set(names))
@@ -137,6 +145,7 @@ def _scan(
                 f"class {name!r} has no {what} ({others} files, none ending in {', '.join(endings)})",
                 "add some, remove the folder, or set allow_empty=true",
             )
+        found = found if joined is None else joined(found)
         paths += found
         labels += [label] * len(found)
     return paths, np.array(labels, np.int64)

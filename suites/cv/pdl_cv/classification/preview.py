@@ -45,7 +45,7 @@ class ClassificationPreviewer(Previewer):
         said = f"{UNDONE} {SEEN}" if look.training else UNDONE
         samples = Section("Samples", f"<p>{said}</p>{image_table(lines, head=head)}")
         mixed = [] if training is None else self._mixed(training)
-        return [samples, *mixed, Section("Transforms", table(_names(training, evaluation), head=("", "in this order")))]
+        return [samples, *mixed, transforms(training, evaluation)]
 
     def _original(self, dataset: Dataset, index: int) -> Cell:
         sample = dataset[index]
@@ -83,8 +83,8 @@ def _shown(loader: DataLoader, rows: Sequence[int] | np.ndarray, epoch: int) -> 
     return {index: (small(displayed(image, loader.pipeline.steps)), "") for index, image in pairs}
 
 
-def _names(training: DataLoader | None, evaluation: DataLoader) -> list[tuple[str, str]]:
+def transforms(training: DataLoader | None, evaluation: DataLoader) -> Section:
     """The transforms of each stage, in order."""
     stages = [] if training is None else [("train", training.pipeline.steps), ("batch", training.pipeline.mixers)]
-    found = [*stages, ("eval", evaluation.pipeline.steps)]
-    return [(name, repr(step)) for name, steps in found for step in steps]
+    rows = [(name, repr(step)) for name, steps in [*stages, ("eval", evaluation.pipeline.steps)] for step in steps]
+    return Section("Transforms", table(rows, head=("", "in this order")))

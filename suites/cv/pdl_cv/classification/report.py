@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.data import Dataset, sample_name
+from pdl.data import Dataset, Sample, sample_name
 from pdl.report import Section, figure_grid
 from pdl.train import Evaluation, Reporter
 from pdl.train.metrics import Mistake
@@ -27,14 +27,18 @@ class ClassificationReporter(Reporter):
         made = of_classes(evaluation, classes)
         mistakes: list[Mistake] = evaluation.details["mistakes"]
         if mistakes and isinstance(dataset, Dataset):
-            made.append(Section("Worst mistakes", figure_grid(_figure(each, dataset, classes) for each in mistakes)))
+            figures = ((self.picture(dataset[each.index]), _said(each, dataset, classes)) for each in mistakes)
+            made.append(Section("Worst mistakes", figure_grid(figures)))
         return made
 
+    def picture(self, sample: Sample) -> np.ndarray:
+        """A sample to look at, uint8 [H, W, C]."""
+        return small(sample["image"])
 
-def _figure(mistake: Mistake, dataset: Dataset, classes: Sequence[str]) -> tuple[np.ndarray, str]:
+
+def _said(mistake: Mistake, dataset: Dataset, classes: Sequence[str]) -> str:
     name = sample_name(dataset, mistake.index)
-    caption = f"{classes[mistake.label]} taken for {classes[mistake.predicted]} ({mistake.p:.0%}), {name}"
-    return small(dataset[mistake.index]["image"]), caption
+    return f"{classes[mistake.label]} taken for {classes[mistake.predicted]} ({mistake.p:.0%}), {name}"
 
 
 def small(image: np.ndarray, most: int = 160) -> np.ndarray:

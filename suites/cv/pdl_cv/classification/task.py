@@ -65,9 +65,17 @@ class Classification(Task):
         self.class_loss = ClassLoss(class_weights, focal_gamma)
 
     # -- training ------------------------------------------------------------------------------------------------------
+    def inputs(self, batch: Any) -> Any:
+        """What the model takes of a batch."""
+        return batch["image"]
+
+    def scoring(self, model: Module) -> Module:
+        """What gives the logits of evaluation."""
+        return with_views(model, self.tta)
+
     def step(self, model: Module, batch: Any) -> Loss:
         labels = batch["label"]
-        made = model(pdl.as_tensor(batch["image"]))
+        made = model(pdl.as_tensor(self.inputs(batch)))
         logits = made.logits if isinstance(made, Auxiliary) else made
         loss = self.class_loss(logits, labels, smoothing=self.label_smoothing)
         if isinstance(made, Auxiliary):
@@ -76,7 +84,7 @@ class Classification(Task):
         return Loss(loss, len(labels), (logits.detach(), labels))
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        labels, logits = batch["label"], with_views(model, self.tta)(pdl.as_tensor(batch["image"]))
+        labels, logits = batch["label"], self.scoring(model)(pdl.as_tensor(self.inputs(batch)))
         return Loss(pdl.cross_entropy(logits, pdl.as_tensor(labels)), len(labels), (logits, labels))
 
     def metrics(self) -> dict[str, Metric]:
@@ -98,13 +106,16 @@ class Classification(Task):
     def check_model(self, model: Module, datasets: Mapping[str, Any], recipe: Recipe) -> None:
         """Run one image of each split through its transforms and the model."""
         for images, source in first_images(self, datasets, recipe):
-            shape = answer(model, images, source, recipe).shape
-            if shape != (1, len(self.classes)):
-                raise ConfigError(
-                    f"model: {recipe.model.target} gives outputs of shape {shape}, but the data has "
-                    f"{len(self.classes)} classes ({listed(self.classes)}); set model.num_classes={len(self.classes)}, "
-                    "or leave it out"
-                )
+            self.check_logits(answer(model, images, source, recipe), recipe)
+
+    def check_logits(self, logits: Any, recipe: Recipe) -> None:
+        """ConfigError where the outputs of one sample are no logits of the classes."""
+        if logits.shape != (1, len(self.classes)):
+            raise ConfigError(
+                f"model: {recipe.model.target} gives outputs of shape {logits.shape}, but the data has "
+                f"{len(self.classes)} classes ({listed(self.classes)}); set model.num_classes={len(self.classes)}, "
+                "or leave it out"
+            )
 
     def learned_config(self) -> dict[str, Any]:
         return {"classes": self.classes, "mode": self.mode}

@@ -3,9 +3,12 @@ foreign checkpoints.
 """
 
 from pdl_cv.models.alexnet import AlexNet
+from pdl_cv.models.attention_clusters import AttentionClusters
 from pdl_cv.models.bisenet_v2 import BiSeNetV2
 from pdl_cv.models.blazeface import BlazeFace
 from pdl_cv.models.convnext import ConvNeXt
+from pdl_cv.models.dcgan import DCGAN
+from pdl_cv.models.ddpm import DDPM
 from pdl_cv.models.deeplab_v3_plus import DeepLabV3Plus
 from pdl_cv.models.densenet import DenseNet
 from pdl_cv.models.detector import Backbone
@@ -27,6 +30,7 @@ from pdl_cv.models.pp_tinypose import PPTinyPose
 from pdl_cv.models.pp_yoloe import PPYOLOE
 from pdl_cv.models.pspnet import PSPNet
 from pdl_cv.models.pyramidbox import PyramidBox
+from pdl_cv.models.r2plus1d import R2Plus1D
 from pdl_cv.models.repvgg import RepVGG
 from pdl_cv.models.resnet import CifarResNet, ResNet
 from pdl_cv.models.rt_detr import RTDETR
@@ -35,8 +39,12 @@ from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
 from pdl_cv.models.simple_baseline import SimpleBaseline
 from pdl_cv.models.squeezenet import SqueezeNet
 from pdl_cv.models.ssd import SSD
+from pdl_cv.models.st_gcn import STGCN
 from pdl_cv.models.swin import SwinTransformer
+from pdl_cv.models.tsm import TSM
+from pdl_cv.models.tsn import TSN
 from pdl_cv.models.unet import UNet
+from pdl_cv.models.vae import VAE
 from pdl_cv.models.vgg import VGG
 from pdl_cv.models.vit import DistilledVisionTransformer, VisionTransformer
 from pdl_cv.models.yolov3 import YOLOv3
@@ -44,11 +52,14 @@ from pdl_cv.models.yolox import YOLOX
 
 __all__ = [
     "AlexNet",
+    "AttentionClusters",
     "BiSeNetV2",
     "BlazeFace",
     "Backbone",
     "CifarResNet",
     "ConvNeXt",
+    "DCGAN",
+    "DDPM",
     "DeepLabV3Plus",
     "DenseNet",
     "DistilledVisionTransformer",
@@ -70,17 +81,22 @@ __all__ = [
     "PSPNet",
     "PicoDet",
     "PyramidBox",
+    "R2Plus1D",
     "RTDETR",
     "RepVGG",
     "ResNet",
     "SSD",
     "STDC",
+    "STGCN",
     "SegFormer",
     "ShuffleNetV2",
     "SimpleBaseline",
     "SqueezeNet",
     "SwinTransformer",
+    "TSM",
+    "TSN",
     "UNet",
+    "VAE",
     "VGG",
     "VisionTransformer",
     "YOLOX",
