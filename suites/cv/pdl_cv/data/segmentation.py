@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,6 +29,7 @@ LOOKED_AT = 64  # masks whose numbers tell the classes, where nothing else does
 NAME_FILES = ("classes.txt", "labels.txt", "names.txt", "label_names.txt")
 BACKGROUND = "background"
 Pairs = list[tuple[str, str]]
+Splits = dict[str, Callable[[], Pairs]]
 _NOTHING = re.compile(r"(void|ignored?|unlabell?ed)\b", re.IGNORECASE)
 
 
@@ -80,14 +81,14 @@ class SegmentationFolder(Dataset):
         self.layout, found = pairs(tree)
         self.outlined: DetectionFolder | None = None
         if found:
-            have = {name: partial(list, each) for name, each in splits(tree, found).items()}
+            have: Splits = {name: partial(list, each) for name, each in splits(tree, found).items()}
 
             def cut(whole: Pairs, ratios: Mapping[str, float], split: str) -> Pairs:
                 keys = [image for image, _ in whole]
                 rows = stratified_split(np.zeros(len(whole), np.int64), ratios, split, seed=seed, keys=keys)
                 return [whole[row] for row in rows]
 
-            own: Pairs = tree.part("SegmentationFolder", have, split, ratios, cut)
+            own = tree.part("SegmentationFolder", have, split, ratios, cut)
             if not own:
                 raise fault(tree.given, f"no images for split {split!r}", "add images, or choose other ratios")
             self.paths, self.masks = [image for image, _ in own], [mask for _, mask in own]

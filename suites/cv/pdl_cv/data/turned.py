@@ -23,6 +23,8 @@ class QuarterTurns(Dataset):
     dataset   images with a class each, before any transform
     """
 
+    unfoldable = "a picture and its turns belong together; deal out the data set that is turned"
+
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         labels = labels_of(dataset, type(self).__name__)
