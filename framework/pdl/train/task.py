@@ -79,6 +79,8 @@ class Task:
     shares_evaluation: ClassVar[bool] = True
     """Whether several processes may share an evaluation: False where `evaluate` keeps something of a batch in the task,
     or calls for all batches to be seen."""
+    bounds: ClassVar[tuple[str, ...]] = ()
+    """Names among `baselines` that are no methods, but what no model is expected to pass."""
     outermost: ClassVar[tuple[str, ...]] = ()
     """Names among `facts` that are for the model itself and not for parts nested in it: an encoder has outputs of its
     own."""

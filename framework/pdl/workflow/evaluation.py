@@ -146,6 +146,7 @@ def evaluated(task: Task, names: Mapping[str, Any], measured: Evaluation, **fact
         seconds=round(measured.seconds, 3),
         samples_per_second=None,
         metrics={**task.summary_metrics(measured), **measured.metrics},
+        bounds=[*task.bounds],
         **facts,
     )
 

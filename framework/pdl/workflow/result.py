@@ -22,6 +22,7 @@ The schema of result.json (also in `FIELDS`, which a test holds it to):
                         further ones without a split (`Task.summary_metrics`): {"energy": -1.137, ...}
     baselines           what simple methods reach on the split of the test, {} where the task knows of none:
                         {"popularity": {"test/recall@20": 0.09, ...}, ...}
+    bounds              those of them that are no methods but what no model is expected to pass (`Task.bounds`)
     versions            {"pdl": ..., "python": ..., "numpy": ..., and the suites'}
     machine             {"class": "x86_64 avx512, 2 threads", "processor": ..., "threads": ..., "isa": ..., ...}
     next                the command to type next
@@ -46,7 +47,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "schema": int, "recipe": str, "task": str, "model": str, "run": str, "status": str, "stopped": str, "seed": int,
     "epochs": int, "steps": int, "seconds": float, "samples_per_second": (float, type(None)), "parameters": int,
     "weights": str, "selection": str, "warnings": list, "pretrained": list, "metrics": dict, "baselines": dict,
-    "versions": dict, "machine": dict, "next": str,
+    "bounds": list, "versions": dict, "machine": dict, "next": str,
 }  # fmt: skip
 
 
@@ -73,6 +74,7 @@ class Result:
     warnings: list[str] = field(default_factory=list)
     pretrained: list[dict[str, Any]] = field(default_factory=list)
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
+    bounds: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
     schema: int = 1

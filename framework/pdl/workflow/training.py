@@ -517,6 +517,7 @@ def _beside(result: Result, trainer: Trainer, recipe: Recipe, parts: Parts, spli
     trainer.emit("on_message", f"{reached}; measuring the baselines on {split}")
     try:
         result.baselines = measured(trainer.task, recipe, parts.datasets, split)
+        result.bounds = [*trainer.task.bounds]
     except PdlError as error:
         trainer.emit("on_message", f"no baselines: {str(error).splitlines()[0]}")
 

@@ -87,6 +87,7 @@ def test_a_training_draws_nearer_pictures_and_shows_them(run: Path) -> None:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     epochs = [line for line in lines if line["kind"] == "epoch"]
     assert "mean of each class" in result["baselines"]
+    assert not any("real pictures" in each for each in result["warnings"])  # they are no method
     assert floor < result["metrics"]["test/frechet"] < 10 * floor  # 200 x that of an untrained one
     assert epochs[-1]["val/frechet"] < 0.5 * epochs[9]["val/frechet"]
     assert {"train/discriminator", "train/generator", "val/frechet"} <= epochs[-1].keys()

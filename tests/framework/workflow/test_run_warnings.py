@@ -45,7 +45,8 @@ def test_one_answer(true: list[int], given: list[int], name: str | None) -> None
                                                        ("min", 0.2, None)])  # fmt: skip
 def test_below_baseline(mode: str, reached: float, best: str | None) -> None:
     baselines = {"a": {"test/score": 0.3}, "b": {"test/score": 0.7}, "c": {"test/other": 9.0, "test/score": np.nan}}
-    result: Any = SimpleNamespace(metrics={"test/score": reached}, baselines=baselines)
+    baselines |= {"real": {"test/score": 0.0 if mode == "min" else 1.0}}
+    result: Any = SimpleNamespace(metrics={"test/score": reached}, baselines=baselines, bounds=["real"])
     found = below_baseline(result, "val/score", mode)
     assert (found is None) if best is None else (found is not None and f", {best} " in found)
     assert below_baseline(result, "val/nothing", mode) is None

@@ -16,6 +16,7 @@ from pdl_cv.steps.pictures import as_pixels
 if TYPE_CHECKING:
     from pdl_cv.generation.task import Generation
 
+REAL = "real pictures of training"
 
 def baselines(task: Generation, recipe: Recipe, datasets: Mapping[str, Any], split: str) -> dict[str, dict[str, float]]:
     """In place of drawn pictures: as many real ones of the training data, the floor of all distances; and the mean of
@@ -37,7 +38,7 @@ def baselines(task: Generation, recipe: Recipe, datasets: Mapping[str, Any], spl
         some = np.concatenate(list(_read(task, recipe, Subset(train, rows[:1000]))))
         means[label] = np.rint(some.mean(axis=0)).astype(np.uint8)
     shown = {
-        "real pictures of training": np.concatenate(list(_read(task, recipe, Subset(train, chosen)))),
+        REAL: np.concatenate(list(_read(task, recipe, Subset(train, chosen)))),
         "mean of each class": np.stack([means[label] for label in asked]),
     }
     return {name: _measured(task, real, asked, pictures) for name, pictures in shown.items()}

@@ -20,7 +20,7 @@ from pdl.nn.module import evaluating
 from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.classes import classes_of
 from pdl.train.images import first_images
-from pdl_cv.generation.baselines import baselines
+from pdl_cv.generation.baselines import REAL, baselines
 from pdl_cv.generation.deploy import GenerationDeployer
 from pdl_cv.generation.judge import Judge, Pixels
 from pdl_cv.generation.metrics import generation_metrics
@@ -46,6 +46,7 @@ class Generation(Task):
 
     monitor = "val/frechet"
     overfits = ""
+    bounds = (REAL,)
 
     def __init__(
         self,
