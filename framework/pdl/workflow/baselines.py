@@ -45,14 +45,15 @@ def measured_anew(task: Task, recipe: Recipe, dataset: Any, split: str) -> Basel
 
 
 def best_baseline(result: Result, metric: str, mode: str) -> tuple[str, float] | None:
-    """The baseline, no bound, that is best by a metric of a split ("test/accuracy"), and what it reaches; None where none
-    has it.
+    """The baseline that is best by a metric of a split ("test/accuracy"), and what it reaches; None where none has it.
+    Bounds do not count.
 
     mode   "max" or "min": which values of the metric are better
     """
     best = None
-    for method, metrics in result.baselines.items():
-        if method not in result.bounds and better(metrics.get(metric, float("nan")), None if best is None else best[1], mode):
+    methods = {name: metrics for name, metrics in result.baselines.items() if name not in result.bounds}
+    for method, metrics in methods.items():
+        if better(metrics.get(metric, float("nan")), None if best is None else best[1], mode):
             best = method, metrics[metric]
     return best
 
