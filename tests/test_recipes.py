@@ -269,7 +269,8 @@ LISTED = {
 @pytest.mark.parametrize("name", sorted(GIVEN))
 def test_a_recipe_says_where_its_data_comes_from(name: str) -> None:
     text, train = RECIPES[name].read_text(), load(RECIPES[name])["data"]["train"]
-    train = train.get("recordings", train.get("dataset", train))  # of a data set that is built on another
+    while inner := train.get("recordings", train.get("dataset")):  # of a data set that is built on another
+        train = inner
     root = train["root"] if "root" in train else Path(train["path"]).parent
     root = train["path"] if root == Path() else root  # a folder
     head = " ".join(line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#"))
