@@ -24,8 +24,10 @@ class SkeletonArrays(Dataset):
     """Sequences in memory, float32 [T, joints, channels] each, of any length, with labels int64 [N]: sample i is
     {"skeleton": float32 [T, joints, channels], "label": int}.
 
-    edges   pairs of joints that bones join
-    centre  the joint in the middle of the body
+    sequences  of at least one frame each
+    edges      pairs of joints that bones join
+    centre     the joint in the middle of the body
+    source     the file that they are from, if any
     """
 
     foldable = True
