@@ -75,7 +75,7 @@ def write_recipe(data: Path) -> str:
         "  - _self_",
         f"model: {{{plan.model}}}",
         "data:",
-        *(line for split in have for line in _split(data, split, have, ratios, plan.gray)),
+        *split_lines("pdl_cv.data.ImageFolder", data, have, ratios, plan.gray),
         *transforms(looks, plan),
         f"  batch_size: {min(batch_size(count), plan.batch)}",
         "  eval_batch_size: 64",
@@ -130,13 +130,16 @@ def look(train: ImageFolder) -> Looks:
     return Looks(side, gray, gray and (side <= SMALL or float(np.median(ends)) > DRAWN))
 
 
-def _split(data: Path, split: str, have: dict[str, bool], ratios: dict[str, float], gray: bool) -> Sequence[str]:
-    cut = split in ratios
-    if not cut and not have[split]:
-        return ()
-    root = f"root: {quoted(data.resolve())}" if split == "train" else 'root: "${data.train.root}"'
-    more = (f", ratios: {flow(ratios)}" if cut else "") + (", mode: gray" if gray else "")
-    return (f"  {split}: {{_target_: pdl_cv.data.ImageFolder, {root}, split: {split}{more}}}",)
+def split_lines(target: str, data: Path, have: dict[str, bool], ratios: dict[str, float], gray: bool) -> list[str]:
+    """The lines of `data` in a recipe for the splits that a folder has, or that `ratios` cut: data sets of class
+    `target`, of which the others lie where train does."""
+    lines = []
+    for split in have:
+        if split in ratios or have[split]:
+            root = quoted(data.resolve()) if split == "train" else '"${data.train.root}"'
+            more = (f", ratios: {flow(ratios)}" if split in ratios else "") + (", mode: gray" if gray else "")
+            lines.append(f"  {split}: {{_target_: {target}, root: {root}, split: {split}{more}}}")
+    return lines
 
 
 def transforms(looks: Looks, plan: Plan) -> Sequence[str]:

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pdl.config.text import flow, quoted
 from pdl.data.folders import ratios_for, splits_there
-from pdl_cv.classification.init import batch_size, look
+from pdl_cv.classification.init import batch_size, look, split_lines
 from pdl_cv.data.folder import ImageFolder
 
 SEEN = 400_000  # images in a training: as many as the recipe of Fashion-MNIST sees, about
 STEP = 8  # sizes are multiples of it
-ROOT = '"${data.train.root}"'
 MOST = 64  # pixels a side: a picture of twice as many takes four times as long
 
 
@@ -29,7 +27,6 @@ def write_recipe(data: Path) -> str:
     train = ImageFolder(data, split="train" if have["train"] or ratios else None, ratios=ratios or None)
     looks, count = look(train), len(train)
     side = int(np.clip(looks.side // STEP * STEP, STEP, MOST))
-    mode = ", mode: gray" if looks.gray else ""
     steps = [f"ResizeShort, size: {side}", f"CenterCrop, size: {side}", "Normalize, mean: 0.5, std: 0.5"]
     prepared = [f"      - {{_target_: pdl.data.transforms.{step}}}" for step in steps]
     epochs = int(np.clip(round(SEEN / count), 8, 400))
@@ -43,13 +40,7 @@ def write_recipe(data: Path) -> str:
         "  - _self_",
         "model: {_target_: pdl_cv.DDPM, width: 48, multipliers: [1, 2], patch: 2}",
         "data:",
-        *(
-            f"  {split}: {{_target_: pdl_cv.data.ImageFolder, "
-            f"root: {quoted(data.resolve()) if split == 'train' else ROOT}, split: {split}"
-            f"{f', ratios: {flow(ratios)}' if split in ratios else ''}{mode}}}"
-            for split in have
-            if split in ratios or have[split]
-        ),
+        *split_lines("pdl_cv.data.ImageFolder", data, have, ratios, looks.gray),
         "  transforms:",
         "    train:",
         *prepared,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from pdl.config.text import flow, quoted
 from pdl.data.faults import DataFault
 from pdl.data.folders import ratios_for, splits_there
 from pdl.errors import DataError, UsageError
 from pdl.hub import obtainable
-from pdl_cv.classification.init import PRETRAINED, SMALL
+from pdl_cv.classification.init import PRETRAINED, SMALL, split_lines
 from pdl_cv.data.clips import Clip
 from pdl_cv.data.video_folder import VideoFolder
 from pdl_cv.steps.clips import places
@@ -60,6 +58,7 @@ def write_recipe(data: Path) -> str:
         net, lr = "pdl_cv.MobileNetV2", "2.0e-3"
         why = f"From random weights: {problem}. Then `pdl init` again: far fewer clips are enough."
     mean, std = ("0.5", "0.25") if small or gray else ("[0.485, 0.456, 0.406]", "[0.229, 0.224, 0.225]")
+    normalize = f"_target_: pdl.data.transforms.Normalize, mean: {mean}, std: {std}"
     lines = [
         f"# {len(train.classes)} classes, {len(train)} clips for training, mostly about {looks.side} pixels a side"
         f"{', gray' if looks.gray else ''}.",
@@ -69,12 +68,12 @@ def write_recipe(data: Path) -> str:
         "  - _self_",
         f"model: {{_target_: pdl_cv.TSM, frames: {FRAMES}, net: {{_target_: {net}}}}}",
         "data:",
-        *(line for split in have for line in _split(data, split, have, ratios, gray)),
+        *split_lines("pdl_cv.data.VideoFolder", data, have, ratios, gray),
         "  transforms:",
         "    train:",
-        *_transforms(size, small, f"_target_: pdl.data.transforms.Normalize, mean: {mean}, std: {std}", training=True),
+        *_transforms(size, small, normalize, training=True),
         "    eval:",
-        *_transforms(size, small, f"_target_: pdl.data.transforms.Normalize, mean: {mean}, std: {std}", training=False),
+        *_transforms(size, small, normalize, training=False),
         f"  batch_size: {16 if len(train) >= 160 else 8}",
         "  workers: 2",
         f"optim: {{lr: {lr}}}",
@@ -96,15 +95,6 @@ def look(train: VideoFolder) -> Looks:
     if not sides:
         raise DataError(f"{train.root}: none of the clips looked at can be read; see pdl check")
     return Looks(int(np.median(sides)), gray)
-
-
-def _split(data: Path, split: str, have: dict[str, bool], ratios: dict[str, float], gray: bool) -> Sequence[str]:
-    cut = split in ratios
-    if not cut and not have[split]:
-        return ()
-    root = f"root: {quoted(data.resolve())}" if split == "train" else 'root: "${data.train.root}"'
-    more = (f", ratios: {flow(ratios)}" if cut else "") + (", mode: gray" if gray else "")
-    return (f"  {split}: {{_target_: pdl_cv.data.VideoFolder, {root}, split: {split}{more}}}",)
 
 
 def _transforms(size: int, small: bool, normalize: str, *, training: bool) -> list[str]:
