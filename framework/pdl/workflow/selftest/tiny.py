@@ -20,6 +20,7 @@ from pdl.train.task import SPLITS, SmokeTest, Task
 
 TARGET = "_target_"
 OWN = "own data"
+EPOCH = 1_000_000  # steps, more than an epoch has: each ends with a checkpoint
 
 
 class Skipped(PdlError):
@@ -131,7 +132,8 @@ def _smaller(config: Config, tiny: SmokeTest, stands: Mapping[str, StandIn], abs
         data[name] = _few(data[name], tiny.train if name == "train" else tiny.test)
     _smaller_batches(tree, tiny)
     short = {"epochs": tiny.epochs, "max_steps": None, "early_stop": None, "eval_every": 1, "export": False}
-    tree["train"] = {**(tree.get("train") or {}), **short}
+    often = {"checkpoint_every": EPOCH}  # the best weights are on the disk, however short epochs are
+    tree["train"] = {**(tree.get("train") or {}), **short, **often}
     for name, value in tiny.settings.items():
         _set(tree, split(name), value)
     for key in absent:
