@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,36 +17,39 @@ class BucketBatchSampler(BatchSampler):
     """Batches of samples whose lengths are rounded up to the same size. All batches are full but the last one: what is
     left over of a size is padded to the next. So each size gives one shape of batch, and the largest a second one.
 
-    lengths  int [N] of the samples
+    lengths  int [N] of the samples; or what gives those of an epoch, where they change
     sizes    ascending, the last one no less than the longest sample; see `bucket_sizes`
     shuffle  a new order of samples and of batches each epoch, a function of (seed, epoch); otherwise from short to long
     """
 
     def __init__(
         self,
-        lengths: Sequence[int] | np.ndarray,
+        lengths: Sequence[int] | np.ndarray | Callable[[int], np.ndarray],
         batch_size: int,
         sizes: Sequence[int] | np.ndarray,
         *,
         shuffle: bool = False,
         seed: int = 0,
     ) -> None:
-        lengths, sizes = np.asarray(lengths, np.int64), np.asarray(sizes, np.int64)
-        n = len(lengths)
+        self.lengths, self.sizes, self.shuffle, self.seed = lengths, np.asarray(sizes, np.int64), shuffle, seed
+        n = len(self._buckets(0))
         super().__init__(RandomSampler(n, seed=seed) if shuffle else SequentialSampler(n), batch_size)
-        if not len(sizes) or (np.diff(sizes) <= 0).any() or lengths.max(initial=0) > sizes[-1]:
+
+    def _buckets(self, epoch: int) -> np.ndarray:
+        """The number of each sample's size, int64 [N]."""
+        lengths = np.asarray(self.lengths(epoch) if callable(self.lengths) else self.lengths, np.int64)
+        if not len(self.sizes) or (np.diff(self.sizes) <= 0).any() or lengths.max(initial=0) > self.sizes[-1]:
             raise UsageError(
-                f"BucketBatchSampler: sizes {sizes.tolist()} must ascend and reach the longest sample's "
+                f"BucketBatchSampler: sizes {self.sizes.tolist()} must ascend and reach the longest sample's "
                 f"{lengths.max(initial=0)}"
             )
-        self.shuffle, self.seed = shuffle, seed
-        self.buckets = np.searchsorted(sizes, lengths)
+        return np.searchsorted(self.sizes, lengths)
 
     def batches(self, epoch: int) -> list[np.ndarray]:
-        order = np.asarray(self.sampler.order(epoch))
-        order = order[np.argsort(self.buckets[order], kind="stable")]
+        buckets, order = self._buckets(epoch), np.asarray(self.sampler.order(epoch))
+        order = order[np.argsort(buckets[order], kind="stable")]
         made, over = list[np.ndarray](), order[:0]
-        for bucket in np.split(order, np.flatnonzero(np.diff(self.buckets[order])) + 1):
+        for bucket in np.split(order, np.flatnonzero(np.diff(buckets[order])) + 1):
             held = np.concatenate([over, bucket])
             full = len(held) // self.batch_size * self.batch_size
             made += list(held[:full].reshape(-1, self.batch_size))

@@ -1,6 +1,6 @@
 """Texts to the numbers of tokens: WordPiece and byte-level BPE. The tables of characters are those of `pdl_nlp.tokenizers.unicode`."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
@@ -37,6 +37,7 @@ cdef extern from "tokens.h" namespace "pdl::tokens":
         void merge(uint32_t a, uint32_t b, uint32_t rank, uint32_t made) except +
         void spaces(const int32_t* leading, const int32_t* trailing, int64_t n) except +
         void encode(const Text& text, vector[Token]& out) except + nogil
+        void encode(const Text& text, vector[Token]& out, double share, uint64_t seed) except + nogil
     void parse "pdl::tokens::sentencepiece"(const uint8_t* data, int64_t size, const uint8_t* starts, int64_t tokens,
                                             vector[int32_t]& places, vector[Token]& out) except + nogil
     vector[int32_t] learn(const int32_t* symbols, const int64_t* starts, const int64_t* counts, int64_t words, int32_t base, int64_t most,
@@ -197,6 +198,26 @@ cdef class BytePair:
     def encode(self, texts):
         """ids int32 [sum], offsets int32 [sum, 2], words int32 [sum], starts int64 [n + 1] of n texts."""
         return encoded(self.kernel.get(), texts)
+
+    def encode_dropping(self, texts, double share, const uint64_t[::1] seeds not None):
+        """`encode` with merges left out, each with probability `share` whenever it could be made (BPE-dropout: arXiv 1910.13267).
+
+        seeds    uint64 [n]: text i with seeds[i] has the same tokens each time
+        """
+        cdef list given = as_list(texts)
+        cdef vector[Token] out
+        cdef Text text
+        cdef Py_ssize_t i, n = len(given)
+        if seeds.shape[0] != n:
+            raise ShapeError(f"bpe: {seeds.shape[0]} seeds for {n} texts")
+        starts = np.zeros(n + 1, np.int64)
+        cdef int64_t[::1] to = starts
+        for i in range(n):
+            view(&text, given[i])
+            with nogil:
+                self.kernel.get().encode(text, out, share, seeds[i])
+            to[i + 1] = <int64_t>out.size()
+        return arrays_of(out, starts)
 
 
 def sentencepiece(list messages not None, const uint8_t[::1] begins not None):

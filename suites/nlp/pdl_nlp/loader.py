@@ -28,6 +28,10 @@ class ByLength(Dataset):
         own = bucket_sizes(self.lengths) if sizes is None else [size for size in sizes if size < max_length]
         self.sizes = np.array(own if sizes is None else [*own, max_length])
 
+    def lengths_in(self, epoch: int) -> Array:
+        """The tokens of each text in an epoch, int64 [N]."""
+        return self.lengths
+
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -107,16 +111,16 @@ def scores_of(dataset: Any) -> Array:
 
 
 def loader_of(
-    tokens: Any, data: Data, *, training: bool, seed: int, transforms: Sequence[Transform] = ()
+    tokens: ByLength, data: Data, *, training: bool, seed: int, transforms: Sequence[Transform] = ()
 ) -> DataLoader:
-    """Batches of a data set with `lengths` and `sizes`, of texts of about one length; in training in a new order each
+    """Batches of a data set, of texts of about one length; in training in a new order each
     epoch."""
     if training and data.sampler(tokens, seed=seed) is not None:
         raise ConfigError(
             "data.balanced: texts are batched by length, not drawn by class; use task.class_weights=balanced instead"
         )
     size = data.size(training=training)
-    sampler = BucketBatchSampler(tokens.lengths, size, tokens.sizes, shuffle=training, seed=seed)
+    sampler = BucketBatchSampler(tokens.lengths_in, size, tokens.sizes, shuffle=training, seed=seed)
     return DataLoader(
         tokens, sampler=sampler, transforms=transforms, seed=seed, workers=data.workers, prefetch=data.prefetch
     )

@@ -111,6 +111,36 @@ def test_what_the_net_is_shown(tmp_path: Path) -> None:
     assert "text" not in Translations(data, tokenizer, 4).get_batch(np.array([0]))
 
 
+def test_merges_are_left_out_in_training_alone_and_anew_each_epoch(tmp_path: Path) -> None:
+    """Half of the merges left out: the same texts in more tokens, others in each epoch; a seed gives them again."""
+    common: dict[str, Any] = {"task__tokenizer": "bpe", "task__max_length": 200, "train__seed": 3}
+    task, parts = built(recipe(tmp_path, task__bpe_dropout=0.5, **common))
+    plain = built(recipe(tmp_path, **common))[1].loaders["train"]
+    said, made, counts = [], [], []
+    for loader in (plain, parts.loaders["train"], parts.loaders["train"]):
+        texts, tokens = {}, {}
+        for batch in loader:
+            for row, index in enumerate(batch["index"].tolist()):
+                sides = [batch[name][row] for name in ("tokens", "given", "labels")]
+                texts[index] = [task.text(side[side >= 0]) for side in sides]
+                tokens[index] = sides[-1][sides[-1] >= 0].tolist()
+        said.append(texts)
+        made.append(tokens)
+        counts.append(np.array([len(tokens[index]) for index in sorted(tokens)]))
+    assert said[0] == said[1] == said[2]
+    clean, first, second = counts
+    assert (first >= clean).all()
+    assert 1.2 < first.sum() / clean.sum() < 4
+    assert (first != second).mean() > 0.5
+    anew: Any = parts.loaders["train"]
+    anew.set_epoch(0)
+    for batch in anew:
+        for index, row in zip(batch["index"].tolist(), batch["labels"], strict=True):
+            assert row[row >= 0].tolist() == made[1][index]
+    with pytest.raises(ConfigError, match=r"task\.bpe_dropout=0\.5 needs task\.tokenizer=bpe.*this one is words"):
+        built(recipe(tmp_path, task__bpe_dropout=0.5, task__tokenizer="words"))
+
+
 def test_noise_is_in_what_is_given_alone_and_drawn_anew_each_epoch(tmp_path: Path) -> None:
     """Of the 10 words that can be drawn some are drawn by themselves: 0.5 of the tokens are drawn, fewer differ."""
     noisy = recipe(tmp_path, task__noise=0.5, train__seed=3)

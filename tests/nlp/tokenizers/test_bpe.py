@@ -13,6 +13,7 @@ from pdl.errors import DataError, ShapeError, UsageError
 from pdl.kernels import tokens as kernels
 from pdl_nlp.tokenizers import ByteLevelBPE, Tokenizer
 from pdl_nlp.tokenizers.bpe import ALPHABET
+from pdl_nlp.tokenizers.training import train as train_tokenizer
 from pdl_nlp.tokenizers.unicode import classes
 from tests.nlp.tokenizers.made import bpe
 
@@ -50,6 +51,30 @@ def test_parts_of_gpt_2(text: str, expected: list[str]) -> None:
     made = bpe([], trim=False).encode_many([text])
     found = [made.offsets[made.words == word] for word in range(int(made.words.max()) + 1)]
     assert [text[each[0, 0] : each[-1, 1]] for each in found] == expected
+
+
+def test_merges_that_are_left_out() -> None:
+    """None, all, and as many as `tokenizers` leaves out; the text stays, and a seed gives the same tokens."""
+    peer = pytest.importorskip("tokenizers")
+    texts = ["the man walks over the green street with his white dog and another man is over there"] * 400
+    tokenizer = train_tokenizer("bpe", [*texts[:5], "over there another street"], size=320, least=2)
+    assert isinstance(tokenizer, ByteLevelBPE)
+    seeds = np.arange(400, dtype=np.uint64)
+    plain, none = tokenizer.encode_many(texts), tokenizer.encode_dropping(texts, 0.0, seeds)
+    assert all((getattr(plain, part) == getattr(none, part)).all() for part in ("ids", "offsets", "words", "starts"))
+    assert len(tokenizer.encode_dropping(texts[:1], 1.0, seeds[:1]).ids) == len(texts[0])
+    made, again = (tokenizer.encode_dropping(texts, 0.2, seeds) for _ in range(2))
+    assert (made.ids == again.ids).all()
+    assert {tokenizer.decode(made.text(row).ids) for row in range(400)} == {texts[0]}
+    names = {token: number for number, token in enumerate(tokenizer.tokens)}
+    merges = [(tokenizer.tokens[a], tokenizer.tokens[b]) for a, b in tokenizer.merges.tolist()]
+    other = peer.Tokenizer(peer.models.BPE(names, merges, dropout=0.2))
+    other.pre_tokenizer = peer.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    counts = [len(other.encode(text).ids) for text in texts]
+    assert np.diff(made.starts).mean() == pytest.approx(np.mean(counts), abs=4 * np.std(counts) / 10)
+    assert np.diff(made.starts).std() == pytest.approx(np.std(counts), rel=0.2)
+    with pytest.raises(ShapeError, match="2 seeds for 1 texts"):
+        tokenizer.encode_dropping(texts[:1], 0.1, seeds[:2])
 
 
 def test_merges_by_rank() -> None:

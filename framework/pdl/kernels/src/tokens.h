@@ -304,7 +304,22 @@ class BytePair {
     trailing_.assign(trailing, trailing + n);
   }
 
-  void encode(const Text& text, std::vector<Token>& out) {
+  // Which merges are left out: each with probability `share` whenever it could be made.
+  struct Dropout {
+    double share;
+    uint64_t seed, drawn = 0;
+    bool operator()() { return static_cast<double>(hashing::of_number(drawn++, seed) >> 11) * 0x1p-53 < share; }
+  };
+
+  void encode(const Text& text, std::vector<Token>& out) { encode(text, out, nullptr); }
+  // The same with merges left out (BPE-dropout: Provilkov, Emelianenko & Voita, arXiv 1910.13267); a seed gives the same tokens again.
+  void encode(const Text& text, std::vector<Token>& out, double share, uint64_t seed) {
+    Dropout drop{share, seed};
+    encode(text, out, &drop);
+  }
+
+ private:
+  void encode(const Text& text, std::vector<Token>& out, Dropout* drop) {
     const size_t first = out.size();
     int32_t number = 0;
     std::unique_lock<std::mutex> own(mutex_, std::try_to_lock);  // the cache is that of one thread at a time; another does without
@@ -326,7 +341,7 @@ class BytePair {
               const int n = utf8(at(k), made);
               bytes.insert(bytes.end(), made, made + n);
             }
-            word(bytes, symbols, own.owns_lock());
+            drop ? split_word(bytes, symbols, *drop) : word(bytes, symbols, own.owns_lock());
             place(bytes, symbols, i, begin, number++, first, out);
             i = to;
           }
@@ -340,7 +355,6 @@ class BytePair {
         });
   }
 
- private:
   struct Merge {
     uint32_t rank, made;
   };
@@ -395,9 +409,8 @@ class BytePair {
     if (found != whole_.end()) {
       symbols.assign(1, Symbol{found->second, static_cast<int32_t>(n)});
     } else {
-      symbols.resize(n);
-      for (size_t i = 0; i < n; i++) symbols[i] = Symbol{bytes_[bytes[i]], static_cast<int32_t>(i + 1)};
-      n < 40 ? merge_few(symbols) : merge_many(symbols);
+      single(bytes, symbols);
+      n < 40 ? merge_few(symbols) : merge_many(symbols, [] { return false; });
     }
     if (known && symbols.size() <= kMost) {
       known->size = static_cast<uint8_t>(n), known->count = static_cast<uint8_t>(symbols.size());
@@ -405,6 +418,16 @@ class BytePair {
       for (size_t i = 0; i < symbols.size(); i++)
         known->ids[i] = symbols[i].id, known->ends[i] = static_cast<uint8_t>(symbols[i].end);
     }
+  }
+
+  void split_word(const std::vector<uint8_t>& bytes, std::vector<Symbol>& symbols, Dropout& drop) const {
+    single(bytes, symbols);
+    merge_many(symbols, drop);
+  }
+
+  void single(const std::vector<uint8_t>& bytes, std::vector<Symbol>& symbols) const {
+    symbols.resize(bytes.size());
+    for (size_t i = 0; i < bytes.size(); i++) symbols[i] = Symbol{bytes_[bytes[i]], static_cast<int32_t>(i + 1)};
   }
 
   const Merge* merge_of(const Symbol& a, const Symbol& b) const {
@@ -436,8 +459,9 @@ class BytePair {
     symbols.resize(n);
   }
 
-  // The same with a heap, for long parts.
-  void merge_many(std::vector<Symbol>& symbols) const {
+  // The same with a heap, for long parts, and for merges of which some are left out: one for which drop() is true waits until another was made.
+  template <class Drop>
+  void merge_many(std::vector<Symbol>& symbols, Drop&& drop) const {
     struct Waiting {
       uint32_t rank;
       int32_t at;
@@ -455,11 +479,18 @@ class BytePair {
       if (const Merge* found = merge_of(a, b)) queue.push(Waiting{found->rank, i, found->made, a.id, b.id});
     };
     for (int32_t i = 0; i + 1 < n; i++) look(i);
+    std::vector<Waiting> dropped;
     while (!queue.empty()) {
       const Waiting best = queue.top();
       queue.pop();
       const int32_t i = best.at;
       if (before[i] == -2 || after[i] >= n || symbols[i].id != best.left || symbols[after[i]].id != best.right) continue;
+      if (drop()) {
+        dropped.push_back(best);
+        continue;
+      }
+      for (const Waiting& each : dropped) queue.push(each);
+      dropped.clear();
       const int32_t gone = after[i];
       symbols[i] = Symbol{static_cast<int32_t>(best.made), symbols[gone].end};
       after[i] = after[gone];

@@ -13,6 +13,7 @@ from pdl.dtype import Array
 from pdl.errors import DataError
 from pdl_nlp.loader import ByLength
 from pdl_nlp.tokenizers import Tokenizer
+from pdl_nlp.tokenizers.bpe import ByteLevelBPE
 
 
 class Translations(ByLength):
@@ -21,19 +22,54 @@ class Translations(ByLength):
     for its end, -1 behind it}. Both texts are cut to `max_length` tokens, these included.
 
     Where they are to be written (`beams` above 0) also the "text" and the "target" themselves, and "beams".
+
+    dropout   the share of a `ByteLevelBPE`'s merges that is left out, others in each epoch, a function of (seed, epoch)
     """
 
-    def __init__(self, dataset: Any, tokenizer: Tokenizer, max_length: int, *, beams: int = 0) -> None:
-        self.dataset, self.beams = dataset, beams
-        begin, end, pad = marks(tokenizer)
+    def __init__(
+        self,
+        dataset: Any,
+        tokenizer: Tokenizer,
+        max_length: int,
+        *,
+        beams: int = 0,
+        dropout: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.dataset, self.tokenizer, self.max_length, self.beams = dataset, tokenizer, max_length, beams
+        self.dropout, self.seed, self.epoch = dropout, seed, 0
         texts, targets = both(dataset)
-        source, wanted = (tokenizer.encode_many(column) for column in (texts, targets))
-        rows = [(source.text(row).ids[: max_length - 1], wanted.text(row).ids[: max_length - 1])
-                for row in range(len(texts))]  # fmt: skip
-        parts: dict[str, list[np.ndarray]] = {
-            "tokens": [np.append(text, end) for text, _ in rows],
-            "given": [np.append(begin, target) for _, target in rows],
-            "labels": [np.append(target, end) for _, target in rows],
+        self.texts, self.targets = np.empty((2, len(texts)), object)
+        self.texts[:], self.targets[:] = texts, targets
+        self._measure(self._number(), max_length, None)
+        if dropout:  # in another epoch a text may be longer than in this one
+            self.sizes = np.unique(np.append(self.sizes, max_length))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Leave out the merges of this epoch."""
+        if self.dropout and epoch != self.epoch:
+            self.epoch = epoch
+            self.lengths = self._number()
+
+    def lengths_in(self, epoch: int) -> Array:
+        self.set_epoch(epoch)
+        return self.lengths
+
+    def _number(self) -> Array:
+        """Make the numbers of all texts; the tokens of each, int64 [N]."""
+        begin, end, pad = marks(self.tokenizer)
+        columns, rows = (self.texts.tolist(), self.targets.tolist()), range(len(self.texts))
+        if self.dropout:
+            assert isinstance(self.tokenizer, ByteLevelBPE)
+            rng = BatchRandom(self.seed, self.epoch, rows)
+            made = [self.tokenizer.encode_dropping(column, self.dropout, rng.bits()) for column in columns]
+        else:
+            made = [self.tokenizer.encode_many(column) for column in columns]
+        source, wanted = ([side.text(row).ids[: self.max_length - 1] for row in rows] for side in made)
+        parts: dict[str, list[Array]] = {
+            "tokens": [np.append(text, end) for text in source],
+            "given": [np.append(begin, target) for target in wanted],
+            "labels": [np.append(target, end) for target in wanted],
         }
         behind = {"tokens": pad, "given": pad, "labels": -1}
         self.sides = {}
@@ -41,10 +77,7 @@ class Translations(ByLength):
             counts = np.array([len(row) for row in each])
             ids = np.concatenate([*each, [behind[name]]]).astype(np.int64)
             self.sides[name] = ids, np.concatenate([[0], np.cumsum(counts)])[:-1], counts
-        self.texts, self.targets = np.empty((2, len(texts)), object)
-        self.texts[:], self.targets[:] = texts, targets
-        longest = np.maximum(self.sides["tokens"][2], self.sides["labels"][2])
-        self._measure(longest, max_length, None)
+        return np.maximum(self.sides["tokens"][2], self.sides["labels"][2])
 
     def get_batch(self, indices: np.ndarray) -> Batch:
         made = {name: ids[self._at(indices, starts, counts)] for name, (ids, starts, counts) in self.sides.items()}

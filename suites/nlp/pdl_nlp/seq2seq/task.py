@@ -31,6 +31,7 @@ from pdl_nlp.seq2seq.metrics import Written, seq2seq_metrics
 from pdl_nlp.seq2seq.report import Seq2SeqReporter
 from pdl_nlp.span_extraction.metrics import mostly_chinese
 from pdl_nlp.tokenizers import BERT
+from pdl_nlp.tokenizers.bpe import ByteLevelBPE
 from pdl_nlp.tokenizers.training import KINDS as TRAINED
 from pdl_nlp.tokenizers.training import train as train_tokenizer
 from pdl_nlp.written import Tokens
@@ -49,6 +50,8 @@ class Seq2Seq(WithTokenizer, Task):
     tokenizer        what is made of both texts of the training data together: "bpe" (of bytes), "unigram" or
                      "sentencepiece_bpe" (by the library), "wordpiece", "words", "characters"; or one that is there, as
                      in `pdl_nlp.TextClassification`
+    bpe_dropout      in training, the share of a "bpe" tokenizer's merges that is left out, others each epoch, so that
+                     words are also learned by their parts (Provilkov et al., arXiv 1910.13267)
     vocabulary_size  the most tokens, special ones among them
     lower            whether texts are lowered first
     min_count        of the data of a tokenizer: what occurs less often becomes no token
@@ -69,6 +72,7 @@ class Seq2Seq(WithTokenizer, Task):
         label_smoothing: Annotated[float, Range(0, below=1)] = 0.1,
         noise: Annotated[float, Range(0, below=1)] = 0.0,
         tokenizer: str | Mapping[str, Any] | None = None,
+        bpe_dropout: Annotated[float, Range(0, below=1)] = 0.0,
         vocabulary_size: Annotated[int, Range(6)] | None = 8000,
         lower: bool = False,
         min_count: Annotated[int, Range(1)] = 2,
@@ -79,6 +83,7 @@ class Seq2Seq(WithTokenizer, Task):
         shown: Annotated[int, Range(0)] = 12,
     ) -> None:
         self.label_smoothing, self.noise, self.max_length = label_smoothing, noise, max_length
+        self.bpe_dropout = bpe_dropout
         self.kind, self.lower, self.min_count, self.vocabulary_size = tokenizer, lower, min_count, vocabulary_size
         self.beams, self.length_penalty, self.scoring, self.shown = beams, length_penalty, scoring, shown
         self.net: Any = None
@@ -167,7 +172,12 @@ class Seq2Seq(WithTokenizer, Task):
 
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> Iterable[Any]:
         """Batches of pairs by length; see `pdl_nlp.seq2seq.loader`."""
-        pairs = Translations(dataset, self.tokenizer, self.max_length, beams=0 if training else self.beams)
+        if self.bpe_dropout and not (isinstance(self.tokenizer, ByteLevelBPE) and self.tokenizer.normal is None):
+            kind = self.tokenizer.kind + (", with texts normalised" if isinstance(self.tokenizer, ByteLevelBPE) else "")
+            share = f"task.bpe_dropout={self.bpe_dropout:g}"
+            raise ConfigError(f"{share} needs task.tokenizer=bpe, whose merges are left out; this one is {kind}")
+        dropout, beams = (self.bpe_dropout, 0) if training else (0.0, self.beams)
+        pairs = Translations(dataset, self.tokenizer, self.max_length, beams=beams, dropout=dropout, seed=seed)
         ordinary = np.setdiff1d(np.arange(len(self.tokenizer.tokens)), self.tokenizer.silent())
         noise = [Noise(self.noise, ordinary)] if training and self.noise else []
         return loader_of(pairs, recipe.data, training=training, seed=seed, transforms=noise)

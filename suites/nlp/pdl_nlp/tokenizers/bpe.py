@@ -112,6 +112,15 @@ class ByteLevelBPE(Tokenizer):
             numbers.append((find[pair[0]], find[pair[1]]))
         return cls(tokens, np.array(numbers, np.int32).reshape(-1, 2), **settings)
 
+    def encode_dropping(self, texts: Sequence[str], share: float, seeds: Array) -> Encodings:
+        """`encode_many` with merges left out, each with probability `share` whenever it could be made: BPE-dropout
+        (Provilkov, Emelianenko & Voita, arXiv 1910.13267), which shows a net in training the parts of words, too. A
+        text has the same tokens whenever its seed, of uint64 [N], is the same. UsageError where texts are normalised.
+        """
+        if self.normal is not None:
+            raise UsageError("bpe: merges are left out only of texts that are not normalised (normal=null)")
+        return Encodings(*self._kernel.encode_dropping(texts, share, seeds))
+
     def encode_many(self, texts: Sequence[str]) -> Encodings:
         if self.normal is None:
             return Encodings(*self._kernel.encode(texts))
