@@ -17,6 +17,8 @@ settings.register_profile("pdl", deadline=None)
 settings.load_profile("pdl")
 os.environ.setdefault("PDL_OFFLINE", "1")  # no test reaches the network
 os.environ.setdefault("PDL_CALIBRATE", "0")  # none chooses kernels by what this machine can do
+# Threads of NumPy's products wait by spinning: where processes share the cores, most of the time of small products
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # As at a terminal, also where tests run in the background or under nohup: what they start inherits what is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -59,6 +59,7 @@ def soak(session: Session, predictions: int, *, low: int = 24, high: int = 320, 
     shapes: set[tuple[int, ...]] = set()
     done, begin = 0, time.perf_counter()
     every = max(1, predictions // 50)
+    gc.freeze()  # what was there before is not looked through again at every mark
     while done < predictions:
         h, w = (int(n) for n in rng.integers(low, high + 1, 2))
         count = int(rng.integers(1, 5))
@@ -68,6 +69,7 @@ def soak(session: Session, predictions: int, *, low: int = 24, high: int = 320, 
             gc.collect()
             marks.append((done + count, resident()))
         done += count
+    gc.unfreeze()
     early = float(np.median([size for at, size in marks if 0.2 * predictions <= at <= 0.4 * predictions]))
     late = float(np.median([size for at, size in marks if at >= 0.8 * predictions]))
     return {
