@@ -100,7 +100,7 @@ if not TYPE_CHECKING:  # who knows which names there are
             _load()
             if name in globals():
                 return globals()[name]
-        raise habits.missing("module 'pdl'", name, __dir__(), habits.MODULES["pdl"].get(name))
+        raise habits.Missing("module 'pdl'", name, __dir__, habits.MODULES["pdl"].get(name))
 
 
 def __dir__() -> list[str]:

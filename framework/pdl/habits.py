@@ -113,14 +113,30 @@ def advice(what: str) -> str:
     return f"; {what}" if plain else f"; write {what}"
 
 
-def missing(owner: str, name: str, known: Iterable[str], meant: str | None) -> AttributeError:
-    """The error for a name that is not there: what to write, or what is like it."""
-    from difflib import get_close_matches
+class Missing(AttributeError):
+    """A name that is not there: what to write, or what is like it, which is looked up once somebody reads it, because
+    `hasattr` and `getattr` with a default ask for names in every step of a model."""
 
-    lower = {each.lower(): each for each in known if not each.startswith("_")}
-    close = () if meant else get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
-    hint = advice(meant) if meant else f"; did you mean {lower[close[0]]!r}?" if close else ""
-    return AttributeError(f"{owner} has no attribute {name!r}{hint}")
+    def __init__(self, owner: str, name: str, known: Callable[[], Iterable[str]], meant: str | None) -> None:
+        super().__init__(owner, name)
+        self._known, self._meant = known, meant
+
+    def __str__(self) -> str:
+        from difflib import get_close_matches
+
+        owner, name = self.args
+        hint = advice(self._meant) if self._meant else ""
+        if not hint:
+            lower = {each.lower(): each for each in self._known() if not each.startswith("_")}
+            close = get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
+            hint = f"; did you mean {lower[close[0]]!r}?" if close else ""
+        return f"{owner} has no attribute {name!r}{hint}"
+
+    def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
+        return AttributeError, (str(self),)
+
+
+Missing.__module__, Missing.__qualname__ = "builtins", "AttributeError"  # what it is called where it is shown
 
 
 def missing_from(module: str) -> Callable[[str], Any]:
@@ -129,7 +145,6 @@ def missing_from(module: str) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        known = vars(sys.modules[module])
-        raise missing(f"module {module!r}", name, known, MODULES.get(module, {}).get(name))
+        raise Missing(f"module {module!r}", name, lambda: vars(sys.modules[module]), MODULES.get(module, {}).get(name))
 
     return get

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from pdl.habits import missing
+from pdl.habits import Missing
 
 
 def names_of(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -39,7 +39,7 @@ def names_of(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]
         public = load()
         if name in public:
             return public[name]
-        raise missing(f"module {package!r}", name, public, None)
+        raise Missing(f"module {package!r}", name, lambda: public, None)
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *load()})

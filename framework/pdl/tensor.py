@@ -460,7 +460,7 @@ class Tensor(_Methods):
             base = name.removesuffix("_")
             if meant is None and base != name and (base in habits.TENSOR or hasattr(Tensor, base)):
                 meant = "x = ... (tensors are not changed in place)"
-            raise habits.missing("a tensor", name, dir(Tensor), meant)
+            raise habits.Missing("a tensor", name, lambda: dir(Tensor), meant)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self._requires_grad:

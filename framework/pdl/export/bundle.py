@@ -206,9 +206,9 @@ def compare(
         for group in [*([i] for i in members), members] if len(members) > 1 else [members]:
             samples = [wanted[i] for i in group]
             arrays = _collated(session, samples)
-            if deployment.writing is not None:
-                worst = max(worst, _step_difference(session, deployment, arrays))
             ours, theirs = session.run(arrays), deployment.run(arrays)
+            if deployment.writing is not None:
+                worst = max(worst, _step_difference(session, deployment, arrays, theirs["tokens"][:, 0]))
             if session.pipeline is None or not session.pipeline.unordered:
                 worst = max(worst, _difference(ours, theirs))
             if not worst <= tolerance:
@@ -289,12 +289,11 @@ def answers_agree(
     return pipeline.agree(ours, theirs, sample, 2 * tolerance * max(1.0, largest))
 
 
-def _step_difference(session: Session, deployment: Deployment, arrays: Mapping[str, Array]) -> float:
+def _step_difference(session: Session, deployment: Deployment, arrays: Mapping[str, Array], tokens: Array) -> float:
     """`_difference` of what a decoder computes of its sources, and of the scores of every step of the model's own
     answers."""
     writers = session.engine, deployment.writer
     given = [arrays[name] for name in deployment.inputs]
-    tokens = deployment.run(arrays)["tokens"][:, 0]
     made = [writer.replay(given, tokens) for writer in writers]  # type: ignore[attr-defined]
     return max(_difference({"": a}, {"": b}) for a, b in zip(*made, strict=True))
 

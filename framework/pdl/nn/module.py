@@ -407,7 +407,8 @@ def _state(module: Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
 def evaluating(model: Module) -> Iterator[None]:
     """Evaluation mode and no gradients inside the block; afterwards every module is in its own mode again."""
     before = [(module, module.training) for module in model.modules()]
-    model.eval()
+    for module, _ in before:
+        module.training = False
     try:
         with no_grad():
             yield
