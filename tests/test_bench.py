@@ -1,4 +1,5 @@
-"""The races: their nets have the known sizes, every mode of pdl runs, the tables are whole."""
+"""The races: their nets have the known sizes, every mode of pdl runs, the tables are whole. Every run takes a race of
+training and one of inference whole, -m slow the others, too."""
 
 from __future__ import annotations
 
@@ -143,6 +144,7 @@ def test_an_inference_race(tmp_path: Path) -> None:
     assert "geometric mean of the ratios: fp32 batch 1" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_race_of_starts(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     messages = tmp_path / "starts.json"
@@ -182,6 +184,7 @@ def test_what_fails_in_an_inference_race_is_a_line_of_the_table(monkeypatch: pyt
     assert infer.difference([np.zeros(2)], [np.zeros(3)]) == float("inf")
 
 
+@pytest.mark.slow
 def test_the_nodes_of_a_net_on_both_sides() -> None:
     pytest.importorskip("onnxruntime")
     command = [sys.executable, BENCH / "infer_ops.py", "lenet", "--seconds", "0.01", "--threads", "1", "--top", "2"]
@@ -197,6 +200,7 @@ def test_the_nodes_of_a_net_on_both_sides() -> None:
 
 
 # -- quantum circuits --------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_race_of_circuits(tmp_path: Path) -> None:
     messages = tmp_path / "race.json"
     parts = ["--only", "run", "gradient", "memory", "--qubits", "6", "--ansatz", "5", "--large", "22"]
@@ -232,6 +236,7 @@ def test_sides_that_differ_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
         quantum.measured("run", 4, args, tmp_path)
 
 
+@pytest.mark.slow
 def test_rates_of_detection_data(tmp_path: Path) -> None:
     options = ("--images", "6", "--size", "32", "--json", str(tmp_path / "x.json"))
     command = [sys.executable, BENCH / "detection_data.py", *options]
@@ -243,6 +248,7 @@ def test_rates_of_detection_data(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 1 + len(found["rates"])
 
 
+@pytest.mark.slow
 def test_a_race_of_speech_nets(tmp_path: Path) -> None:
     messages = tmp_path / "race.json"
     sizes = ["--sides", "pdl", "--only", "ds_cnn", "--seconds", "0", "--turns", "1", "--json", messages]
@@ -258,6 +264,7 @@ def test_a_race_of_speech_nets(tmp_path: Path) -> None:
         assert abs(row["loss"] - np.log(12)) < 1
 
 
+@pytest.mark.slow
 def test_streaming_without_peers() -> None:
     """Its own side, the latency, and the memory of a stream; what is absent is a line of the table."""
     options = ["--length", "2", "--layers", "1", "--seconds", "0.01", "--turns", "1", "--minutes", "0.05"]

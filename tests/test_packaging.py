@@ -47,7 +47,7 @@ def build(where: Path, *names: str) -> list[dict[str, str]]:
     )
     assert all(sha256((where / "dist" / each["file"]).read_bytes()).hexdigest() == each["sha256"] for each in built)
     assert sorted(path.name for path in (where / "dist").iterdir()) == sorted(each["file"] for each in built)
-    venv.create(where / "venv", with_pip=True)
+    venv.create(where / "venv")
     # the dependencies come from the running environment, so that this test needs no package index
     site = next((where / "venv/lib").glob("python*/site-packages"))
     pip_install(where, *(where / "dist").glob("*.whl"))
@@ -66,7 +66,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pip_install(where: Path, *what: str | Path) -> None:
     """Into the environment, without dependencies and without an index."""
-    run(where / "venv/bin/python", "-m", "pip", "install", "--no-deps", "--no-index", *what, cwd=where)
+    pip = (sys.executable, "-m", "pip", "--python", where / "venv/bin/python")
+    run(*pip, "install", "--no-deps", "--no-index", *what, cwd=where)
 
 
 def pdl_in(where: Path, *words: str | Path, **env: str) -> str:

@@ -254,12 +254,16 @@ PUBLISHED = {
 
 
 def test_published_numbers_of_parameters() -> None:
+    """Layers are alike: all have the same number more."""
     assert set(VARIANTS) == set(PUBLISHED)
     for name, (vocab, expected) in PUBLISHED.items():
         settings = {key: value for key, value in VARIANTS[name].items() if key != "_target_"}
-        with init.skipped():
-            net = GPT(vocab, **settings)
-        assert sum(p.size for p in net.parameters()) == expected, name
+        layers, sizes = settings.pop("layers"), list[int]()
+        for few in (1, 2):
+            with init.skipped():
+                net = GPT(vocab, layers=few, **settings)
+            sizes.append(sum(p.size for p in net.parameters()))
+        assert sizes[0] + (layers - 1) * (sizes[1] - sizes[0]) == expected, name
 
 
 def test_folders_that_are_refused(tmp_path: Path) -> None:

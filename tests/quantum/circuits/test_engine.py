@@ -76,10 +76,10 @@ def test_tiles_and_sweeps(seed: int) -> None:
     np.testing.assert_allclose(program.vjp(sums, values), gradients(circuit, observable, values)[1], atol=1e-11)
 
 
-@pytest.mark.parametrize(("seed", "dtype"), [(0, np.complex128), (1, np.complex64), (1, np.complex128)])
-def test_large_tiles(seed: int, dtype: type) -> None:
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_large_tiles(dtype: type) -> None:
     """Tiles of 2^13 amplitudes, worked on by pieces of the first cache, beside tiles of 2^8; and flips in rows."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)  # of a circuit whose Pauli products are short: the reference has their matrices
     n = 13
     circuit = random_circuit(rng, n, 50)
     for _ in range(40):
