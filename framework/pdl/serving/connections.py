@@ -36,6 +36,10 @@ class Connections:
         class Protocol(base):  # type: ignore[misc]
             since, head = 0.0, 0  # the time at which it began to wait for a request, and bytes that have come of it
 
+            def on_response_complete(self) -> None:
+                super().on_response_complete()
+                self.since = self.loop.time()
+
             def connection_made(self, transport: Any) -> None:
                 super().connection_made(transport)
                 self.since = self.loop.time()
@@ -65,10 +69,10 @@ class Connections:
             each.transport.close()
 
     def look(self, now: float) -> None:
-        """Close those whose request does not arrive; uvicorn closes those that have been silent since an answer."""
+        """Close those whose request does not arrive, and those that have been silent too long since an answer."""
         for each in list(self.open):
             since = _since(each)
-            if since is not None and each.timeout_keep_alive_task is None and now - since > self.seconds:
+            if since is not None and now - since > (self.seconds if each.cycle is None or each.head else KEEP):
                 each.transport.close()
 
 
@@ -76,8 +80,7 @@ def _since(each: Any) -> float | None:
     """The time since when a connection waits for a request; None: it is answered one."""
     if each.cycle is not None and not each.cycle.response_complete:
         return None
-    timer = each.timeout_keep_alive_task
-    return each.since if timer is None else timer.when() - KEEP  # type: ignore[no-any-return]
+    return each.since  # type: ignore[no-any-return]
 
 
 def allow_files(count: int) -> None:

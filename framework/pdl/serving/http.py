@@ -153,8 +153,7 @@ class Http:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        lone = service.coming() == 1
-        version, outputs = await service.infer(facts, version, request.arrays, request.seconds, gone, lone=lone)
+        version, outputs = await service.infer(facts, version, request.arrays, request.seconds, gone)
         facts.version = version.version
         made, json_size = response(version.name, version.version, request.id, outputs, request.wanted)
         if json_size is None:

@@ -22,6 +22,7 @@ from pdl.errors import PackageError, UsageError
 from pdl.serving.connections import HEAD, KEEP, LOOK, Connections, allow_files
 from pdl.serving.http import Http
 from pdl.serving.models import Models
+from pdl.serving.protocol import shortened
 from pdl.serving.service import Service, Settings
 
 NEEDS = "pdl serve needs uvicorn: pip install 'pdl-core[serve]'"
@@ -155,7 +156,7 @@ def _fast(connections: Connections) -> dict[str, Any]:
     try:
         from uvicorn.protocols.http import httptools_impl
 
-        base: Any = httptools_impl.HttpToolsProtocol
+        base: Any = shortened(httptools_impl.HttpToolsProtocol)
     except ImportError:
         from uvicorn.protocols.http import h11_impl
 
@@ -188,7 +189,6 @@ class _Server:
                     await outer.begin()
 
         self.uvicorn = Server(config)
-        service.coming = self.uvicorn.server_state.tasks.__len__
         service.open = self.uvicorn.server_state.connections.__len__
         self.rpc: Any = None
 

@@ -122,12 +122,12 @@ class Service:
         self.draining = False
         self.held = 0  # bytes of requests
         self.under_way = 0
-        self.coming: Callable[[], int] = lambda: 0  # requests that a server has, begun or not; 0: it does not say
         self.open: Callable[[], int] = lambda: 0  # connections of a server
         self.asking = 0  # requests that threads prepare, or that wait for one
         self._woken = self._wake
         self.loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # the loop's
+        self._came = self._before = 0  # requests for inference in this turn of the loop, and in the last one with any
         self.pool = ThreadPoolExecutor(self.settings.at_once, "pdl-serve-predict")
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -139,11 +139,9 @@ class Service:
         arrays: Mapping[str, Array],
         seconds: float | None,
         watch: Watch | None,
-        *,
-        lone: bool = False,
     ) -> tuple[Version, Mapping[str, Array]]:
         """The outputs for arrays that were checked for `version`, and the version that gave them: it, or what replaced
-        it since. `lone`: nothing else has been asked."""
+        it since."""
         loop = self.loop
         if loop is None:
             loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
@@ -151,13 +149,35 @@ class Service:
         longest = self.settings.seconds
         seconds = longest if seconds is None or seconds > longest else seconds
         job = _Awaited(arrays, version.rows(arrays), self._woken, seconds)
-        future = job.future = loop.create_future()
-        version = self.models.submit(version, job, loop.call_soon, lone=lone)
-        timer = None
-        if not (future.done() or version.batcher.quick(job.rows)):
-            timer = loop.call_later(min(PATIENCE, seconds), self._look, job, watch)
+        version = self.models.submit(version, job, loop.call_soon, lone=self._lone(loop))
+        if not job.settled:
+            await self._settled(loop, job, watch, version.batcher.quick(job.rows))
+        facts.waited, facts.ran = job.waited, job.ran
+        if job.error is not None:
+            raise job.error
+        assert job.outputs is not None
+        if self.models.entries[version.name].shadow is not None:
+            self.models.mirror(version, arrays, job.rows, job.outputs)
+        return version, job.outputs
+
+    def _lone(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether a request for inference is the only one: no other is under way, and in the last turn of the loop was
+        none beside one. So those of many connections, which a loop finds in one turn, are gathered."""
+        self._came += 1
+        if self._came == 1:
+            loop.call_soon(self._turn)
+        return self.under_way <= 1 and self._came == 1 and self._before <= 1
+
+    def _turn(self) -> None:
+        self._before, self._came = self._came, 0
+
+    async def _settled(self, loop: asyncio.AbstractEventLoop, job: _Awaited, watch: Watch | None, quick: bool) -> None:
+        """Wait for what becomes of a job; unless that is `quick`, see after a while whether somebody waits for it."""
+        job.future = loop.create_future()
+        seconds = self.settings.seconds if job.seconds is None else job.seconds
+        timer = None if quick else loop.call_later(min(PATIENCE, seconds), self._look, job, watch)
         try:
-            await future
+            await job.future
         except asyncio.CancelledError:
             job.cancel()
             raise
@@ -166,13 +186,6 @@ class Service:
                 timer.cancel()
             if job.watching is not None:
                 job.watching.cancel()
-        facts.waited, facts.ran = job.waited, job.ran
-        if job.error is not None:
-            raise job.error
-        assert job.outputs is not None
-        if self.models.entries[version.name].shadow is not None:
-            self.models.mirror(version, arrays, job.rows, job.outputs)
-        return version, job.outputs
 
     def _look(self, job: _Awaited, watch: Watch | None) -> None:
         """An answer takes long: from now on see whether somebody waits for it, and for how long."""
@@ -190,10 +203,10 @@ class Service:
         except TimeoutError:
             pass
         job.cancel()
-        if not job.future.done():
+        if job.future is not None and not job.future.done():
             job.future.set_exception(error)
 
-    def _wake(self, jobs: list[Job]) -> None:
+    def _wake(self, jobs: list[Any]) -> None:
         """In the batcher's thread, or in the loop's."""
         assert self.loop is not None
         if threading.get_ident() == self._thread:
@@ -320,16 +333,19 @@ class Service:
 
 
 class _Awaited(Job):
-    __slots__ = ("future", "watching")
-    future: asyncio.Future[None]
+    """A job that a coroutine waits for, if it was not `settled` at once."""
+
+    __slots__ = ("future", "settled", "watching")
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
+        self.settled = False
+        self.future: asyncio.Future[None] | None = None
         self.watching: asyncio.Task[None] | None = None
 
 
-def _settle(jobs: list[Job]) -> None:
+def _settle(jobs: list[_Awaited]) -> None:
     for job in jobs:
-        future = job.future  # type: ignore[attr-defined]
-        if not future.done():
-            future.set_result(None)
+        job.settled = True
+        if job.future is not None and not job.future.done():
+            job.future.set_result(None)

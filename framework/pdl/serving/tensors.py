@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,8 +34,10 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
 }  # fmt: skip
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_PACKED = {DTYPES["FP32"]: "f", DTYPES["FP64"]: "d"}  # `struct` takes a flat list in half of NumPy's time
 _HALVES = (DTYPES["BF16"], DTYPES["FP16"])
 MOST_AXES, MOST_PORTS, MOST_ELEMENTS = 16, 64, 1 << 28
+MANY = 512
 HEADER = b"inference-header-content-length"
 
 
@@ -78,6 +81,12 @@ def checked_shape(port: Port, name: str, shape: Any) -> tuple[int, ...]:
 
 def from_data(port: Port, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], data: Any) -> Array:
     """An array of the numbers of JSON, flat or nested."""
+    count = math.prod(shape)
+    if dtype in _PACKED and type(data) is list and len(data) == count:
+        try:
+            return np.frombuffer(struct.pack(f"<{count}{_PACKED[dtype]}", *data), dtype).reshape(shape)
+        except (struct.error, OverflowError):
+            pass  # nested, or no numbers of this dtype
     try:
         with np.errstate(over="raise"):
             x = np.array(data, dtype) if dtype.kind in "fVb" else _whole(data, dtype)
