@@ -2,6 +2,7 @@
 
     pip install "pdl-core[ray,mpi]" pdl-rec
     python tools/bench/tables.py                                   # async, 60 steps of 8,192 samples, 26 fields
+    python tools/bench/tables.py --warm 400                        # most rows of a step have been made before
     python tools/bench/tables.py --draw flat                       # names that hardly ever come again
     python tools/bench/tables.py --rows 200000 --steps 10 --batch 512 --mode ssp
 
@@ -34,7 +35,6 @@ from typing import Any
 import numpy as np
 
 FIELDS = 26
-WARM = 20
 
 
 class Batches:
@@ -48,7 +48,7 @@ class Batches:
         self.rank, self.world = rank, world
 
     def __len__(self) -> int:
-        return int(self.args.steps) + WARM
+        return int(self.args.steps) + int(self.args.warm)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         rows, halves = self.args.rows // FIELDS, 2
@@ -112,14 +112,14 @@ def trained(args: argparse.Namespace) -> dict[str, Any]:
         def on_step(self, trainer: Any) -> None:
             times.append((time.perf_counter(), time.process_time()))
             step = trainer.state.step
-            if served is not None and served.client is not None and step in (WARM, WARM + args.steps):
+            if served is not None and served.client is not None and step in (args.warm, args.warm + args.steps):
                 served.client.settle()
                 handles = [line.server.handle for line in served.client.lines]
                 import ray
 
                 ids = ray.get([h.process.remote() for h in handles])
                 parts[step] = [(cpu(p), memory(p)) for p in ids]
-                if step > WARM:
+                if step > args.warm:
                     parts["stats"] = served.client.stats()
                     parts["client"] = [served.client.waited, served.client.pulled, served.client.calls]
 
@@ -136,7 +136,7 @@ def trained(args: argparse.Namespace) -> dict[str, Any]:
         trainer = Trainer(task, model, optimizer, loaders, settings)
     trainer.hooks = [*([served] if served else []), Clock()]
     trainer.fit()
-    seen = times[WARM:]
+    seen = times[args.warm :]
     walls = [b[0] - a[0] for a, b in pairwise(seen)]
     found = {
         "wall": statistics.median(walls),
@@ -144,7 +144,7 @@ def trained(args: argparse.Namespace) -> dict[str, Any]:
         "memory": memory(os.getpid()) - before,
     }
     if parts:
-        first, last = parts[WARM], parts[WARM + args.steps]
+        first, last = parts[args.warm], parts[args.warm + args.steps]
         found["server_cpu"] = [(b[0] - a[0]) / args.steps for a, b in zip(first, last, strict=True)]
         found["server_memory"] = [b[1] for b in last]
         found["rows"] = {name: each["rows"] for name, each in parts["stats"].items()}
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace, side: str, folder: Path) -> list[dict[str, Any
     from pdl.distributed.launcher import mpirun
 
     own = [__file__, "--side", side, "--folder", str(folder)]
-    for name in ("rows", "dim", "batch", "steps", "servers", "mode", "cache", "draw", "replay"):
+    for name in ("rows", "dim", "batch", "steps", "warm", "servers", "mode", "cache", "draw", "replay"):
         own += [f"--{name}", str(getattr(args, name))]
     start = [
         mpirun(),
@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=16)
     parser.add_argument("--batch", type=int, default=8192)
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--warm", type=int, default=20, help="steps before those that count")
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--mode", default="async", choices=["sync", "async", "ssp", "geo"])
     parser.add_argument("--cache", type=int, default=0)
@@ -211,7 +212,7 @@ def main() -> None:
         "own cores": args.batch / slowest,
         "trainers cpu ms/step": [round(1e3 * each["cpu"], 1) for each in served],
         "servers cpu ms/step": [round(1e3 * each, 1) for each in first["server_cpu"]],
-        "waited for rows ms/step": round(1e3 * first["waited"] / (args.steps + WARM), 1),
+        "waited for rows ms/step": round(1e3 * first["waited"] / (args.steps + args.warm), 1),
         "trainers MB": [round(each["memory"]) for each in served],
         "servers MB": [round(each) for each in first["server_memory"]],
         "rows made": first["rows"],

@@ -17,7 +17,7 @@ from pdl.errors import ShapeError
 from pdl.kernels import rows as kernels
 from pdl.kernels import update
 from pdl.kernels.memory import empty
-from pdl.ops.embedding import Embedding, ServedEmbedding
+from pdl.ops.embedding import Embedding, ServedEmbedding, Source
 from pdl.optim import EMA
 from pdl.program.feeding import Block, Feed, Seat, check_inside, feed
 from pdl.program.ir import Node, Program, Value
@@ -214,8 +214,8 @@ class ShardedEMA(EMA):
         return ((name, tensor) for name, tensor in super()._weights() if name not in cut)
 
 
-class Rows:
-    """The rows of the table that is alone in a bucket, as `pdl.ops.embedding.Source`."""
+class Rows(Source):
+    """The rows of the table that is alone in a bucket."""
 
     def __init__(self, weights: ShardedWeights, bucket: Bucket) -> None:
         self.weights, self.bucket = weights, bucket

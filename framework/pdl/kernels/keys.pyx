@@ -17,6 +17,8 @@ cdef extern from "keys.h" namespace "pdl::keys":
                                 uint64_t seed) noexcept nogil
     int64_t c_items "pdl::keys::items"(int64_t* keys, int64_t* places, const Place* slots, int64_t size) noexcept nogil
     int64_t c_drop "pdl::keys::drop"(Place* slots, int64_t size, const int64_t* keys, int64_t n, uint64_t seed) noexcept nogil
+    void c_grow "pdl::keys::grow"(Place* slots, int64_t before, int64_t size, uint64_t seed) except + nogil
+    void c_sum "pdl::keys::sum"(float* values, const int64_t* back, const float* g, int64_t rows, int64_t n, int64_t columns) noexcept nogil
     void c_deal "pdl::keys::deal"(int64_t* keys, int64_t* back, int64_t* order, int64_t* starts, const int64_t* index, int64_t n,
                                   int64_t parts, int64_t left_out, uint64_t seed) except + nogil
     void c_draw "pdl::keys::draw"(float* out, const int64_t* keys, int64_t n, int64_t columns, uint64_t seed, cbool normal, float a,
@@ -93,6 +95,38 @@ def drop(
     with nogil:
         dropped = c_drop(<Place*>&slots[0, 0], slots.shape[0], &keys[0], n, seed)
     return dropped
+
+
+def grow(
+    int64_t[:, ::1] slots not None,         # IN/OUT [size, 2], empty from `before` on
+    int64_t before,                         # slots that it had
+    uint64_t seed,
+):
+    """A table of `before` slots takes all of `slots`, and forgets which slots were taken by keys that are gone."""
+    demand(0, 0, slots)
+    if not 0 <= before <= slots.shape[0]:
+        raise ShapeError(f"keys: {slots.shape[0]} slots cannot have been {before}")
+    with nogil:
+        c_grow(<Place*>&slots[0, 0], before, slots.shape[0], seed)
+
+
+def sum(
+    float[:, ::1] values not None,      # OUT [k, C]
+    const int64_t[::1] back not None,   # IN  [n] below k; negative ones name no row
+    const float[:, ::1] g not None,     # IN  [n, C]
+):
+    """values[k] = the sum of the g[i] with back[i] = k, in the order of i."""
+    cdef int64_t n = back.shape[0], rows = values.shape[0], columns = values.shape[1], i, most = -1
+    if g.shape[0] != n or g.shape[1] != columns:
+        raise ShapeError(f"sum: g {g.shape[0], g.shape[1]} does not fit {n} places of rows of {columns}")
+    with nogil:
+        for i in range(n):
+            most = max(most, back[i])
+    if most >= rows:
+        raise ShapeError(f"sum: place {most} is outside the {rows} rows")
+    if rows and columns:
+        with nogil:
+            c_sum(&values[0, 0], &back[0] if n else NULL, &g[0, 0] if n else NULL, rows, n, columns)
 
 
 def deal(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from pdl.dtype import Array, int64
 from pdl.errors import ShapeError, UsageError
-from pdl.kernels import rows
+from pdl.kernels import rows as kernels
 from pdl.kernels.copies import contiguous
 from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
@@ -18,7 +18,7 @@ from pdl.ops.elementwise import where
 from pdl.ops.logic import equal
 from pdl.ops.segment import as_index, check_ids, segment_max, segment_mean, segment_sum
 from pdl.ops.shape import reshape
-from pdl.ops.sparse import SparseGrad, embedding_grad_rows
+from pdl.ops.sparse import EmbeddingGradRows, SparseGrad, embedding_grad_rows
 from pdl.tensor import Tensor
 
 
@@ -45,7 +45,7 @@ class Embedding(Op):
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         table = contiguous(ins[0])
-        rows.take(outs[0].reshape(ins[1].size, table.shape[1]), table, as_index(ins[1]), name="embedding")
+        kernels.take(outs[0].reshape(ins[1].size, table.shape[1]), table, as_index(ins[1]), name="embedding")
 
     def vjp(self, g: Tensor, y: Tensor, table: Tensor, index: Tensor) -> Any:
         return lambda: self._gradient(g, table, index), None
@@ -58,19 +58,22 @@ class Embedding(Op):
         return segment_sum(flat, reshape(kept, (index.size,)), num_segments=table.shape[0])
 
 
-class Source(Protocol):
+class Source:
     """Whoever has the rows of a table."""
 
     def read(self, index: Array, out: Array, padding: int | None) -> None:
         """out[i] = row index[i], int64 [n] -> [n, C]; 0 for negative numbers and `padding`."""
+        raise NotImplementedError(f"{type(self).__name__} must define read")
+
+    def combine(self, rows: Array, values: Array, index: Array, g: Array, padding: int | None) -> None:
+        """`rows` and `values` of `EmbeddingGradRows`, from index and g [n, C]; rows may be in another order."""
+        kernels.combine(rows, values, index, g, left_out=-1 if padding is None else padding)
 
 
-class ServedEmbedding(Embedding):
-    """`Embedding` whose rows come from another process: the array of the table is not read. The source is kept beside
-    the attributes; a program that is read from a file has none and is an `Embedding`."""
+class Served:
+    """What ops over the rows of a source have in common: it is kept beside the attributes. A program that is read from
+    a file has none."""
 
-    native_bf16 = native = False
-    recorded = True
     source: ClassVar[Source | None] = None
 
     def over(self, source: Source) -> Self:
@@ -83,11 +86,36 @@ class ServedEmbedding(Embedding):
 
     __hash__ = Op.__hash__
 
+
+class ServedEmbedding(Served, Embedding):
+    """`Embedding` whose rows come from another process: the array of the table is not read. Without a source it is an
+    `Embedding`."""
+
+    native_bf16 = native = False
+    recorded = True
+
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         if self.source is None:
             return super().cpu(outs, ins)
         index = as_index(ins[1])
         self.source.read(index, outs[0].reshape(index.size, -1), self.padding_idx)
+
+    def _gradient(self, g: Tensor, table: Tensor, index: Tensor) -> Tensor:
+        if self.source is None or not table.is_leaf:
+            return super()._gradient(g, table, index)
+        return SparseGrad(table.shape, *apply(ServedGradRows(self.padding_idx).over(self.source), index, g))
+
+
+class ServedGradRows(Served, EmbeddingGradRows):
+    """`EmbeddingGradRows`, in the order in which the source of the table takes gradients."""
+
+    native = False
+
+    def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
+        if self.source is None:
+            return super().cpu(outs, ins)
+        g = contiguous(ins[1]).reshape(outs[1].shape)
+        self.source.combine(outs[0], outs[1], as_index(ins[0]), g, self.padding_idx)
 
 
 class BagNumbers(Op):

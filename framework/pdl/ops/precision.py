@@ -130,6 +130,7 @@ POLICY: dict[Rule | None, str] = {
         CDistGrad AdaptiveAvgPoolGrad CrossEntropyGrad BatchNormGrad
         BatchNormEvalGrad LayerNormGrad GroupNormGrad ResizeGrad GridSampleGrad RoiAlignGrad BoxIoUGrad FocalLossGrad
         ScaledDotProductAttentionGrad RelativeAttentionGrad RecurrentGrad LinearCrossEntropyGrad EmbeddingGradRows
+        ServedGradRows
         Places AddRows Seed Noise Dropout ActivatedDropout ActivatedDropoutGrad AddLayerNormGrad SoftCrossEntropyGrad
         DistributionFocalLossGrad
         SpMMExtremum SpMMExtremumXGrad SpMMExtremumValueGrad EdgeSoftmax EdgeSoftmaxGrad InverseSizes

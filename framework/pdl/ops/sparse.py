@@ -61,8 +61,9 @@ class Places(Op):
         return rows
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
-        index, rows = as_index(ins[0]), ins[1]
-        found = np.searchsorted(rows[: np.count_nonzero(rows >= 0)], index)
+        index, rows = as_index(ins[0]), ins[1][: np.count_nonzero(ins[1] >= 0)]
+        order = np.argsort(rows, kind="stable")
+        found = order[np.searchsorted(rows, index, sorter=order) % max(len(rows), 1)] if len(rows) else 0
         outs[0][...] = np.where((index < 0) | (index == self.padding_idx), -1, found)
 
 
@@ -93,7 +94,7 @@ class AddRows(Op):
 class SparseGrad(Tensor):
     """A gradient [R, C] that is zero but in some rows.
 
-    rows     int64 [n]: each row once, in order, then -1 where there are fewer than n
+    rows     int64 [n]: each row once, in order (of rows that others have, in any), then -1 where there are fewer than n
     values   [n, C]: what stands in them, zeros behind them
 
     It can be added to another one (again sparse) or to a dense gradient (then dense), and scaled by a number; the

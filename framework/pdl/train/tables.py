@@ -24,6 +24,7 @@ from pdl.distributed.tables.shard import TableSpec
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.nn import Module, Table
+from pdl.ops.embedding import Source
 from pdl.ops.sparse import SparseGrad
 from pdl.optim import Optimizer
 from pdl.train.hooks import Hook
@@ -261,7 +262,7 @@ class ServedTables(Hook):
         self._serve(False)
 
 
-class _Rows:
+class _Rows(Source):
     """The rows of one table, as lookups ask for them."""
 
     def __init__(self, tables: ServedTables, name: str) -> None:
@@ -269,9 +270,19 @@ class _Rows:
 
     def read(self, index: Array, out: Array, padding: int | None) -> None:
         """From the servers."""
+        self._client.read(self.name, index, out, padding)
+
+    def combine(self, rows: Array, values: Array, index: Array, g: Array, padding: int | None) -> None:
+        """In the order in which they were asked for."""
+        if g.dtype != np.float32:
+            return super().combine(rows, values, index, g, padding)
+        self._client.combine(rows, values, index, g, padding)
+
+    @property
+    def _client(self) -> TableClient:
         if self.tables.client is None:
             raise UsageError(f"{self.name}: its rows are with table servers that do not run; train it by pdl.workflow")
-        self.tables.client.read(self.name, index, out, padding)
+        return self.tables.client
 
 
 class Ahead:

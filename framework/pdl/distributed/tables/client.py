@@ -18,6 +18,7 @@ from pdl.distributed.tables.server import Order, TableServer
 from pdl.distributed.tables.shard import Shard, TableSpec
 from pdl.dtype import Array
 from pdl.errors import ShapeError
+from pdl.kernels import keys as key_kernels
 from pdl.kernels import rows as kernels
 
 _UNDER_WAY = 4  # pushes to a server that are not answered yet
@@ -103,8 +104,10 @@ class TableClient:
         begin(clock)               step number `clock` begins: rows are pulled again
         prefetch({table: (index, padding)}, clock)    ask for rows of the batch after the next (async, ssp)
         read(table, index, out, padding)       out[i] = the row index[i]; negative numbers and `padding` give 0
-        push({table: (keys, gradients, lr)}, scale)   what the step has learned, times `scale`: sorted keys, each once;
-                                   every table is named
+        combine(keys, sums, index, g, padding)    the keys in index, each once, and the sums of their g, as a push has
+                                   them cheapest
+        push({table: (keys, gradients, lr)}, scale)   what the step has learned, times `scale`: each key once, sorted or
+                                   as `combine` has them; every table is named
         settle()                   until all pushes are in (geo: after a merge)
         whole(table, rows)         [rows, C]: all rows, those never made as they begin
 
@@ -266,12 +269,23 @@ class TableClient:
         self._dealt.append(Dealt(index.copy(), len(self.lines), padding))
         return self._dealt[-1]
 
-    def _same(self, table: str, keys: Array) -> Dealt:
-        """Sorted keys by server: mostly those that the step has read."""
+    def combine(self, keys: Array, sums: Array, index: Array, g: Array, padding: int | None = None) -> None:
+        """index int64 [n], g [n, C] -> keys int64 [n], sums [n, C]; -1 and zeros where there are fewer."""
+        dealt = self._deal(index, padding)
+        count = len(dealt.keys)
+        keys[:count], keys[count:], sums[count:] = dealt.keys, -1, 0
+        key_kernels.sum(sums[:count], dealt.back, g)
+
+    def _same(self, table: str, keys: Array) -> tuple[Dealt, Array | None]:
+        """Keys by server: mostly those that the step has read. And where each lies among `keys`; None: as there."""
+        for latest in self._dealt:
+            if np.array_equal(latest.keys, keys):
+                return latest, None
         held = self._step.get(table)
-        if held is not None and held.dealt is not None and np.array_equal(held.dealt.ordered, keys):
-            return held.dealt
-        return self._deal(keys, None)
+        dealt = None if held is None else held.dealt
+        if dealt is None or not np.array_equal(dealt.ordered, keys):
+            dealt = self._deal(keys, None)
+        return dealt, dealt.order
 
     def _pull(self, table: str, dealt: Dealt) -> Array:
         if table not in self._mine:
@@ -307,12 +321,15 @@ class TableClient:
         for number, line in enumerate(self.lines):
             own = {}
             for name, (_, gradients, lr) in updates.items():
-                part = dealt[name].of(number)
+                split, order = dealt[name]
+                part = split.of(number)
                 values = self._empty(part.stop - part.start, name)
-                kernels.take(values, np.ascontiguousarray(gradients, np.float32), dealt[name].order[part], name=name)
-                if scale != 1:
+                if order is None:
+                    np.multiply(gradients[part], np.float32(scale), out=values)
+                else:
+                    kernels.take(values, np.ascontiguousarray(gradients, np.float32), order[part], name=name)
                     values *= np.float32(scale)
-                own[name] = dealt[name].parts[number], values, float(lr)
+                own[name] = split.parts[number], values, float(lr)
                 self.pushed += len(values)
             arguments = self.worker, self._index, self.clock, own, add
             if self.replay is not None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from pdl.distributed.tables.growing import Growing
 from pdl.dtype import Array
 from pdl.errors import UsageError
 from pdl.kernels import keys as kernels
@@ -23,37 +24,38 @@ class Places:
 
     def __init__(self, room: int = 1024) -> None:
         self.count = self._used = 0  # keys; slots that are not free
-        self._slots = np.zeros((max(2 * room, 16), 2), np.int64)
+        self._slots = Growing((2,), np.int64, max(2 * room, 16))
 
     @property
     def bytes(self) -> int:
         """Memory of the table."""
-        return int(self._slots.nbytes)
+        return int(self._slots.array.nbytes)
 
     def find(self, keys: Array) -> Array:
         """Their places; -1 for those that are not there."""
         places = np.empty(len(keys), np.int64)
-        kernels.find(places, self._slots, np.ascontiguousarray(keys), _PLACES)
+        kernels.find(places, self._slots.array, np.ascontiguousarray(keys), _PLACES)
         return places
 
     def put(self, keys: Array, places: Array) -> None:
         """Take in new keys."""
-        if 2 * (self._used + len(keys)) > len(self._slots):
-            held = self.items()
-            self._slots = np.zeros((4 * (self.count + len(keys)), 2), np.int64)
-            kernels.put(self._slots, *held, _PLACES)
+        before, count = len(self._slots.array), self.count + len(keys)
+        if 2 * (self._used + len(keys)) > before:
+            if 3 * count > before:
+                self._slots.grow(max(2 * before, 4 * count))
+            kernels.grow(self._slots.array, before, _PLACES)
             self._used = self.count
-        kernels.put(self._slots, np.ascontiguousarray(keys), np.ascontiguousarray(places), _PLACES)
-        self.count, self._used = self.count + len(keys), self._used + len(keys)
+        kernels.put(self._slots.array, np.ascontiguousarray(keys), np.ascontiguousarray(places), _PLACES)
+        self.count, self._used = count, self._used + len(keys)
 
     def drop(self, keys: Array) -> None:
         """Forget keys that are there; their slots stay taken until the table grows, so that probing goes on."""
-        self.count -= kernels.drop(self._slots, np.ascontiguousarray(keys), _PLACES)
+        self.count -= kernels.drop(self._slots.array, np.ascontiguousarray(keys), _PLACES)
 
     def items(self) -> tuple[Array, Array]:
         """All keys and their places."""
         keys, places = np.empty(self.count, np.int64), np.empty(self.count, np.int64)
-        kernels.items(keys, places, self._slots)
+        kernels.items(keys, places, self._slots.array)
         return keys, places
 
 

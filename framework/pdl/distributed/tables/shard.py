@@ -12,6 +12,7 @@ import numpy as np
 
 from pdl import optim
 from pdl.distributed.tables.cold import ColdRows
+from pdl.distributed.tables.growing import Growing
 from pdl.distributed.tables.keys import Initial, Places
 from pdl.dtype import Array
 from pdl.errors import UsageError
@@ -82,12 +83,19 @@ class Shard:
         self._group.update(spec.options)
         self._optimizer = made
         self.places, self._free, self._end = Places(), np.empty(0, np.int64), 0
-        self.values = np.zeros((0, spec.columns), np.float32)
+        self._values = Growing((spec.columns,), np.float32)
         self.state: dict[str, Array] = {}
+        self._states: dict[str, Growing] = {}  # their memory
         self._recent: deque[tuple[Array, Array]] = deque(maxlen=_RECENT)  # keys of the latest pulls, and their places
         # updates when a row was last touched, where somebody asks
         self._stamps = np.zeros(0, np.int64) if (spec.forget or spec.rows_in_memory) is not None else None
         self._grow(64)
+        self._update(np.empty(0, np.int64), np.empty((0, spec.columns), np.float32), 0.0)  # makes its state
+        self.state.pop("step", None)
+        for name, array in self.state.items():
+            self._states[name] = memory = Growing(array.shape[1:], array.dtype, len(array))
+            memory.array[...] = array
+        self.state = {name: memory.array for name, memory in self._states.items()}
         self._sketch = np.zeros((len(_HASHES), _SKETCH), np.uint16) if spec.admit > 1 else None
         self.cold: ColdRows | None = None
         if spec.rows_in_memory is not None:
@@ -148,6 +156,11 @@ class Shard:
         self.values[places] = values
 
     @property
+    def values(self) -> Array:
+        """[room, C] float32, by place."""
+        return self._values.array
+
+    @property
     def rows(self) -> int:
         """Rows that have been made, wherever they are."""
         return self.places.count + (0 if self.cold is None else self.cold.places.count)
@@ -206,13 +219,13 @@ class Shard:
 
     def _grow(self, room: int) -> None:
         """Room for so many rows, of values and state."""
-        self.values = _longer(self.values, room)
+        self._values.grow(room)
         if self._stamps is not None:
-            self._stamps = _longer(self._stamps, room)
-        self.state = {name: _longer(array, room) for name, array in self.state.items()}
-        if not self.state:
-            self._update(np.empty(0, np.int64), np.empty((0, self.spec.columns), np.float32), 0.0)  # makes its arrays
-            self.state.pop("step", None)
+            self._stamps = np.concatenate([self._stamps, np.zeros(room - len(self._stamps), np.int64)])
+        self.state = {}  # else there are views
+        for memory in self._states.values():
+            memory.grow(room)
+        self.state = {name: memory.array for name, memory in self._states.items()}
 
     def _update(self, places: Array, gradients: Array, lr: float) -> None:
         batch, count = Batch(), max(1, self.updates)
@@ -313,12 +326,6 @@ class Shard:
             self._stamps[places] = tree["stamps"][near]
         if self.cold is not None:
             self.cold.put(tree["keys"][far], tree["records"][far], tree["stamps"][far])
-
-
-def _longer(array: Array, rows: int) -> Array:
-    made = np.zeros((rows, *array.shape[1:]), array.dtype)
-    made[: len(array)] = array
-    return made
 
 
 __all__ = ["OPTIMIZERS", "Shard", "TableSpec"]

@@ -46,7 +46,7 @@ NO_FORM: dict[str, str] = {
     "Pinv": _LAPACK,
     "Places": _UPDATE,
     "PutItem": _UPDATE,
-    "ServedEmbedding": _UPDATE,
+    **dict.fromkeys(("ServedEmbedding", "ServedGradRows"), _UPDATE),
     **dict.fromkeys(
         (
             "QAdd",

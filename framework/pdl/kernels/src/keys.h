@@ -5,6 +5,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include <vector>
+
 #include "hashing.h"
 #include "sorted_index.h"
 
@@ -78,6 +80,37 @@ inline int64_t drop(Place* slots, int64_t size, const int64_t* keys, int64_t n, 
   return dropped;
 }
 
+// A table of `before` slots, behind which others are empty, becomes one of `size`. Keys move up from the last one on, to slots that are free by
+// then: in a larger table a key's slot lies behind. Those that have been pushed past their new one, or would go round the end, come last.
+inline void grow(Place* slots, int64_t before, int64_t size, uint64_t seed) {
+  std::vector<Place> late;
+  int64_t from = before - 1;
+  for (; from >= 0; from--) {
+    const Place held = slots[from];
+    if (held.name >= 0) {
+      slots[from] = {};
+      continue;
+    }
+    int64_t at = slot_of(~held.name, size, seed);
+    if (at <= from) break;
+    slots[from] = {};
+    while (at < size && slots[at].name != kEmpty) at++;
+    if (at < size)
+      slots[at] = held;
+    else
+      late.push_back(held);
+  }
+  for (; from >= 0; from--) {
+    if (slots[from].name < 0) late.push_back(slots[from]);
+    slots[from] = {};
+  }
+  for (const Place& held : late) {
+    int64_t at = slot_of(~held.name, size, seed);
+    while (slots[at].name != kEmpty) at = at + 1 == size ? 0 : at + 1;
+    slots[at] = held;
+  }
+}
+
 // Deals the keys in index [n] out to `parts`, by hash: keys holds each once, by part and in each part in order, those of part p from starts[p]
 // to starts[p + 1]; back[i] is where index[i] lies in it (-1: negative, or `left_out`), order[k] the number that key has among all, by size.
 inline void deal(int64_t* keys, int64_t* back, int64_t* order, int64_t* starts, const int64_t* index, int64_t n, int64_t parts,
@@ -99,6 +132,30 @@ inline void deal(int64_t* keys, int64_t* back, int64_t* order, int64_t* starts, 
     }
     back[entries[i].from] = at;
   }
+}
+
+typedef float Row __attribute__((vector_size(16), may_alias, aligned(4)));  // four numbers, wherever they lie
+
+// values [rows, columns]: values[k] = the sum of the g[i] [n, columns] with back[i] = k, i in order; negative back[i] name no row. Each thread
+// has rows of its own.
+inline void sum(float* values, const int64_t* back, const float* g, int64_t rows, int64_t n, int64_t columns) {
+  constexpr int64_t lanes = 4, least = 1 << 15;
+  const auto body = [=](int64_t begin, int64_t end) {
+    memset(values + begin * columns, 0, (end - begin) * columns * sizeof(float));
+    for (int64_t i = 0; i < n; i++) {
+      if (i + kAhead < n && back[i + kAhead] >= 0) __builtin_prefetch(values + back[i + kAhead] * columns, 1);
+      if (back[i] < begin || back[i] >= end) continue;
+      float* to = values + back[i] * columns;
+      const float* from = g + i * columns;
+      int64_t c = 0;
+      for (; c + lanes <= columns; c += lanes) *reinterpret_cast<Row*>(to + c) += *reinterpret_cast<const Row*>(from + c);
+      for (; c < columns; c++) to[c] += from[c];
+    }
+  };
+  parallel_for(
+      rows, n * columns < least ? 1 : parts_of(rows, 1),  // each thread reads all of `back`
+      [](void* f, int64_t begin, int64_t end, int) { (*static_cast<const decltype(body)*>(f))(begin, end); },
+      const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 typedef float Floats __attribute__((vector_size(16), may_alias));

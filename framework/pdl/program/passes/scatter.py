@@ -64,7 +64,7 @@ def _parts(node: Node, uses: dict[Value, int]) -> Pairs:
     for index, values in _summands(node, uses):
         inner = index.node
         once = uses.get(index) == uses.get(values) == 1
-        if inner is None or inner is not values.node or inner.op != EmbeddingGradRows() or not once:
+        if inner is None or inner is not values.node or not _adds_up(inner) or not once:
             found.append((index, values))
             continue
         a, b = inner.inputs
@@ -73,6 +73,11 @@ def _parts(node: Node, uses: dict[Value, int]) -> Pairs:
         else:
             found += _parts(inner, uses)
     return found
+
+
+def _adds_up(node: Node) -> bool:
+    """Whether it gives rows and sums, and leaves none out."""
+    return isinstance(node.op, EmbeddingGradRows) and node.op.padding_idx is None
 
 
 def _summands(node: Node, uses: dict[Value, int]) -> Pairs:

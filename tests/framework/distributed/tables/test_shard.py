@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from pdl import optim
+from pdl.distributed.tables.growing import Growing
 from pdl.distributed.tables.keys import Dealt, Initial, Places
 from pdl.distributed.tables.shard import OPTIMIZERS, Shard, TableSpec
 from pdl.distributed.tables.table import LocalTable
 from pdl.errors import ShapeError, UsageError
+from pdl.kernels import keys as kernels
 from pdl.ops.sparse import SparseGrad
 from pdl.tensor import Tensor
 
@@ -31,6 +33,56 @@ def test_places_are_those_of_a_dict():
     held = dict(zip(*(array.tolist() for array in places.items()), strict=True))
     assert held == known
     assert places.count == len(known)
+
+
+def test_a_table_of_places_grows_where_it_lies():
+    """Full enough that keys are pushed on, around the end too; each is found without crossing a free slot."""
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        before = int(rng.integers(2, 40))
+        size = before * int(rng.integers(1, 4))
+        slots, keys = np.zeros((size, 2), np.int64), rng.choice(10_000, int(rng.integers(1, before)), replace=False)
+        kernels.put(slots[:before], keys, keys + 1, 1)
+        gone = keys[: len(keys) // 3]
+        assert kernels.drop(slots[:before], gone, 1) == len(gone)
+        kernels.grow(slots, before, 1)
+        places = np.empty_like(keys)
+        kernels.find(places, slots, keys, 1)
+        assert places.tolist() == [-1] * len(gone) + (keys[len(gone) :] + 1).tolist()
+        assert np.count_nonzero(slots[:, 0]) == len(keys) - len(gone)
+    with pytest.raises(ShapeError, match="16 slots cannot have been 17"):
+        kernels.grow(np.zeros((16, 2), np.int64), 17, 1)
+
+
+@pytest.mark.parametrize("viewed", [False, True])
+def test_arrays_grow_and_keep_what_they_have(viewed):
+    growing = Growing((3,), np.float32, 5)
+    growing.array[...] = 1
+    held, moved = [], 0
+    for rows in (8, 90_000, 200_000, 500_000):
+        before = len(growing.array)
+        at = growing.array.__array_interface__["data"][0]
+        held += [growing.array[:1]] if viewed else []
+        growing.grow(rows)
+        moved += at != growing.array.__array_interface__["data"][0]
+        assert growing.array.shape == (rows, 3)
+        assert growing.array[:before].min() == 1
+        assert not growing.array[before:].any()
+        growing.array[before:] = 1
+    assert moved or not viewed, "a view would see what it does not know"
+    assert all(view.tolist() == [[1, 1, 1]] for view in held)
+
+
+def test_sums_by_place():
+    rng = np.random.default_rng(0)
+    for columns, rows, n in ((1, 5, 40), (16, 300, 900), (7, 3, 5000), (3, 4, 0)):
+        back, g = rng.integers(-1, rows, n), rng.normal(size=(n, columns)).astype(np.float32)
+        values, expected = np.full((rows, columns), np.nan, np.float32), np.zeros((rows, columns), np.float32)
+        kernels.sum(values, back, g)
+        np.add.at(expected, back[back >= 0], g[back >= 0])
+        assert np.array_equal(values, expected)
+    with pytest.raises(ShapeError, match="place 4 is outside the 4 rows"):
+        kernels.sum(np.empty((4, 1), np.float32), np.array([0, 4]), np.ones((2, 1), np.float32))
 
 
 def test_rows_begin_alike_whoever_makes_them_and_as_they_are_said_to():
