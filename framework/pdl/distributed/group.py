@@ -17,6 +17,7 @@ from pdl.errors import PackageError, PdlError
 
 _PIECE = 1 << 28  # bytes of one message; MPI counts them in 32 bits
 _ROLL_CALL = 61  # tag
+_SPIN, _NAP = 2e-4, 1e-4  # seconds: of asking without a pause, and most of a pause
 _ANSWER = 2.0  # seconds for it
 
 
@@ -84,7 +85,8 @@ class Group:
         #: while set, called as ``spans(what, begin, end, bytes)`` (seconds of `time.perf_counter`) for messages, when
         #: it is seen that they have come, and as "wait" for the time in `wait_for`
         self.spans: Callable[[str, float, float, int], None] | None = None
-        self.hosts = self.texts(os.uname().nodename)
+        self.hosts = [os.uname().nodename] * self.size
+        self.hosts = self.texts(self.hosts[0])
 
     @property
     def one_machine(self) -> bool:
@@ -155,18 +157,17 @@ class Group:
 
     # -- waiting -------------------------------------------------------------------------------------------------------
     def wait_for(self, done: Callable[[], bool]) -> None:
-        """Ask until `done`; RankError naming those that are missing where that takes longer than the timeout."""
+        """Ask until `done`; RankError naming those that are missing where that takes longer than the timeout. On one
+        machine whoever is waited for may need this core, so after a moment a sixteenth of the time is slept through."""
         if done():
             return
-        begin = time.perf_counter()
-        asked = 0
+        begin, patience = time.perf_counter(), _SPIN if self.one_machine else 0.1
         while not done():
-            asked += 1
-            if asked % 1000 == 0:
-                waited = time.perf_counter() - begin
-                if waited > self.timeout:
-                    raise Silence(self._silent())
-                time.sleep(0 if waited < 0.1 else 1e-4)  # another rank may need this core
+            waited = time.perf_counter() - begin
+            if waited > self.timeout:
+                raise Silence(self._silent())
+            if waited > patience:
+                time.sleep(min(waited / 16, _NAP))
         end = time.perf_counter()
         self.waited += end - begin
         if self.spans is not None:
