@@ -5,9 +5,9 @@
     python tools/bench/tables_accuracy.py --modes sync async ssp geo --seeds 0 1 2 3 4 --recipes rec/ml100k_deepfm
 
 Two processes train, two servers have the tables; all other settings are the recipes', but for gradients of tables by
-rows (model.sparse=true) and for GRU4Rec's batches, which are of whole sessions (task.batches=sequences). The test split
-is used once, at the end of each run. Of each mode the mean and the standard deviation over seeds, and of all but the
-first the mean of the differences from the first, seed by seed, and its standard error.
+rows (model.sparse=true). The modes `alone` and `two` have no servers: one process, and two that average gradients. The
+test split is used once, at the end of each run. Of each mode the mean and the standard deviation over seeds, and of all
+but the first the mean of the differences from the first, seed by seed, and its standard error.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 
 METRICS = {"rec/ml100k_deepfm": "test/auc", "rec/yoochoose100k_gru4rec": "test/recall@20"}
-#: sessions side by side carry their state from step to step, and cannot be shared among processes
-WORDS = {"rec/yoochoose100k_gru4rec": ["task.batches=sequences"]}
+WORDS = {"rec/yoochoose100k_gru4rec": ["task.compare=[]"]}  # no baselines
 TABLES = "distributed.tables={{servers: 2, mode: {mode}}}"
 
 
@@ -32,8 +31,9 @@ def trained(recipe: str, mode: str, seed: int, metric: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         line = [sys.executable, "-m", "pdl", "train", "-c", recipe, "model.sparse=true", "train.report=false"]
-        line += [f"train.seed={seed}", TABLES.format(mode=mode), "--workers", "2", "--run", str(run)]
+        line += [f"train.seed={seed}", "--workers", "1" if mode == "alone" else "2", "--run", str(run)]
         line += WORDS.get(recipe, [])
+        line += [TABLES.format(mode=mode)] if mode not in ("alone", "two") else []
         subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
         return float(json.loads((run / "result.json").read_text())["metrics"][metric])
 

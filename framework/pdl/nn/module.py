@@ -55,15 +55,24 @@ class Buffer(Tensor):
     """A tensor that belongs to a module's state and is not learned, such as a running mean.
 
     One that is not `persistent` follows `to()` but stays out of `state_dict()`. An `exact` one stays float32 where the
-    module becomes bfloat16, because it is a sum of many small steps.
+    module becomes bfloat16, because it is a sum of many small steps. Of one that is `per_sample` row i belongs to place
+    i of a batch: of processes that share a batch each changes the rows of its own places.
     """
 
-    __slots__ = ("exact", "persistent")
+    __slots__ = ("exact", "per_sample", "persistent")
 
-    def __init__(self, data: TensorLike, *, dtype: Any = None, persistent: bool = True, exact: bool = False) -> None:
+    def __init__(
+        self,
+        data: TensorLike,
+        *,
+        dtype: Any = None,
+        persistent: bool = True,
+        exact: bool = False,
+        per_sample: bool = False,
+    ) -> None:
         super().__init__(data, dtype=dtype)
         self._data = _owned(self._data)
-        self.persistent, self.exact = persistent, exact
+        self.persistent, self.exact, self.per_sample = persistent, exact, per_sample
 
 
 class LoadResult(NamedTuple):
@@ -160,10 +169,17 @@ class Module:
         object.__setattr__(self, name, value)
 
     def register_buffer(
-        self, name: str, value: TensorLike | None, *, persistent: bool = True, exact: bool = False
+        self,
+        name: str,
+        value: TensorLike | None,
+        *,
+        persistent: bool = True,
+        exact: bool = False,
+        per_sample: bool = False,
     ) -> None:
         """``self.name = Buffer(value)``."""
-        setattr(self, name, None if value is None else Buffer(value, persistent=persistent, exact=exact))
+        made = None if value is None else Buffer(value, persistent=persistent, exact=exact, per_sample=per_sample)
+        setattr(self, name, made)
 
     def register_parameter(self, name: str, value: Parameter | None) -> None:
         """``self.name = value``."""
@@ -348,7 +364,7 @@ def _replacement(name: str, before: Parameter | Buffer, value: Any) -> Any:
     if value is None or isinstance(value, type(before)):
         return value
     if isinstance(before, Buffer) and isinstance(value, Tensor):
-        return Buffer(value.detach(), persistent=before.persistent, exact=before.exact)
+        return Buffer(value.detach(), persistent=before.persistent, exact=before.exact, per_sample=before.per_sample)
     kind = type(before).__name__
     raise UsageError(
         f"{name} is a {kind}, it cannot become a {type(value).__name__}; assign a {kind}, "

@@ -352,6 +352,11 @@ class Trainer:
         """Change the weights by the gradients times `scale`."""
         self.optimizer.step(scale=scale)
 
+    @property
+    def in_common(self) -> bool:
+        """Whether a checkpoint needs other processes, too."""
+        return False
+
     def agreed(self, flag: bool) -> bool:
         """A decision that hangs on the clock; where others must take it, too, whether one of them has."""
         return flag

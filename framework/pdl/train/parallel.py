@@ -289,24 +289,31 @@ class ParallelTrainer(Trainer):
             self._meet_again()
 
     def agreed(self, flag: bool) -> bool:
-        """Whether a rank says so: all of them are needed for a checkpoint of an optimiser in pieces, of gradients that
-        wait, or of tables. Between local steps, that waits until the ranks are equal."""
+        """Whether a rank says so, where all are needed for a checkpoint (`in_common`). Between local steps, that waits
+        until the ranks are equal."""
         if self.local_steps > 1:
             self._owed = self._owed or flag
             if not self._met:
                 return False
             flag, self._owed = self._owed, False
-        several = self.zero or self.compressor is not None or self.tables is not None or self.local_steps > 1
-        agreed = self.group.any(flag) if several else flag
+        agreed = self.group.any(flag) if self.in_common else flag
         if agreed and self.weights is not None:
             self.weights.restore()
         return agreed
 
+    @property
+    def in_common(self) -> bool:
+        """Whether a checkpoint needs all ranks: one of an optimiser in pieces, of gradients that wait, of tables, or of
+        buffers in which each has rows."""
+        parts = self.tables is not None or any(buffer.per_sample for buffer in self.model.buffers())
+        return self.options.in_common or parts
+
     def state_dict(self) -> dict[str, Any]:
-        """That of one process, and what waits on each rank for "compress"; where the optimiser is in pieces, or
-        gradients wait, all ranks must ask."""
+        """That of one process, and what waits on each rank for "compress"; where the optimiser is in pieces, gradients
+        wait, or each rank has rows of buffers, all ranks must ask."""
         if self.weights is not None:
             self.weights.restore()
+        join_buffers(self.model, self.group)
         tree = super().state_dict()
         if self.compressor is not None:
             tree["compression"] = self.compressor.state_dict()
@@ -421,11 +428,21 @@ def _samples(loader: Any) -> Any:
 
 
 def average_buffers(model: Module, group: Group) -> None:
-    """Put the mean over the ranks into every buffer of real numbers."""
+    """Put the mean over the ranks into every buffer of real numbers; of those per sample each rank's own rows."""
+    join_buffers(model, group)
     for buffer in model.buffers():
-        if buffer.dtype.kind == "f" and buffer.size:
+        if buffer.dtype.kind == "f" and buffer.size and not buffer.per_sample:
             values = _contiguous(buffer)
             values[...] = group.rows(values).mean(axis=0, dtype=np.float64).astype(values.dtype)
+
+
+def join_buffers(model: Module, group: Group) -> None:
+    """Give buffers per sample the rows of all ranks: place i of a batch is of rank i mod W."""
+    for buffer in model.buffers():
+        if buffer.per_sample and buffer.size:
+            values = _contiguous(buffer)
+            for rank, rows in enumerate(group.rows(values)):
+                values[rank :: group.size] = rows[rank :: group.size]
 
 
 def _contiguous(value: Tensor) -> Any:

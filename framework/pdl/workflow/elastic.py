@@ -37,6 +37,11 @@ class Boundary(Hook):
         self.trainer: Trainer | None = None
 
     def on_start(self, trainer: Trainer) -> None:
+        if any(buffer.per_sample for buffer in trainer.model.buffers()):
+            raise UsageError(
+                f"{type(trainer.model).__name__} carries a state for each place of a batch, which is lost with the "
+                "process that has it; leave out --elastic, or train with task.batches=sequences or pairs"
+            )
         self.trainer = trainer
         self._keep(trainer)
         self.member.training(trainer)

@@ -224,7 +224,7 @@ def _follow(group: Group, made: Made, elastic: Elastic | None, *, fast_dev_run: 
         ending: list[Hook] = [EarlyStop(settings.early_stop)] if settings.early_stop is not None else []
         served = _served(trainer, None)
         trainer.hooks = [*served, *log, *made.hooks, *ending, *([Overfit()] if overfit else [])]
-        if recipe.distributed.in_common or recipe.distributed.model > 1 or served:
+        if trainer.in_common:
             trainer.hooks.append(Checkpoints(None, every=settings.checkpoint_every))
         if elastic is not None:
             trainer.hooks.append(elastic.boundary)

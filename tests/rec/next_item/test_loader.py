@@ -53,6 +53,26 @@ def test_parallel_sessions_are_those_of_the_slow_loop(rows: list[list[int]], slo
     assert steps == slow_parallel(rows[::-1], slots)  # the last begins first
 
 
+@given(ROWS, st.integers(2, 6), st.integers(2, 3), st.integers(0, 4))
+def test_processes_have_their_places_of_parallel_sessions(
+    rows: list[list[int]], slots: int, world: int, taken: int
+) -> None:
+    world = min(world, slots)
+    shared = [SessionParallel(sessions(*rows), slots, seed=3) for _ in range(world)]
+    for rank, loader in enumerate(shared):
+        loader.share(rank, world)
+    alone = SessionParallel(sessions(*rows), slots, seed=3)
+    for whole, *parts in zip(alone, *shared, strict=True):
+        for rank, part in enumerate(parts):
+            assert part["places"].tolist() == list(range(rank, slots, world))
+            assert all((part[k] == whole[k][part["places"]]).all() for k in ("items", "targets", "reset"))
+            assert part["filled"] == whole["filled"] == np.float32(np.mean(whole["targets"] > 0))
+    shared[0].set_epoch(0)
+    states = [shared[0].state_dict() for _ in islice(shared[0], taken)]
+    alone.load_state_dict(states[-1] if states else shared[0].state_dict())  # gone on with by one process
+    assert len(list(alone)) == max(0, len(shared[0]) - taken)
+
+
 @given(ROWS, st.integers(1, 6), st.integers(0, 3))
 def test_an_epoch_of_parallel_sessions_has_each_pair_once(rows: list[list[int]], slots: int, epoch: int) -> None:
     loader = SessionParallel(sessions(*rows), slots, seed=3)
@@ -194,8 +214,8 @@ def test_processes_share_samples_and_have_the_same_negatives() -> None:
             assert np.array_equal(share["negatives"], batch["negatives"])
             targets[rank::2] = share["target"]
         assert np.array_equal(targets, batch["target"])
-    with pytest.raises(UsageError, match="batches cannot be shared among processes"):
-        loaders("negatives").share(0, 2)
+    with pytest.raises(UsageError, match="4 sessions side by side cannot be shared among 5"):
+        loaders("negatives").share(0, 5)
 
 
 @pytest.mark.parametrize("longest", [1, 2, 3, 8, 50, 200, 1000])

@@ -26,9 +26,10 @@ class SequenceModel(Module):
         the end means nothing. Only models that read from left to right have it."""
         raise NotImplementedError(f"{type(self).__name__} reads whole sessions only; train it on pairs")
 
-    def advance(self, items: Tensor, reset: Tensor) -> Tensor:
+    def advance(self, items: Tensor, reset: Tensor, places: Tensor | None = None) -> Tensor:
         """Read one item of each session, int64 [B], after forgetting the session before where `reset`, bool [B], and
-        carry the states on to the next call -> [B, C]. Only models for session-parallel training have it."""
+        carry the states on to the next call -> [B, C]. `places` int64 [B] are those that the sessions have among all;
+        None: these are all. Only models for session-parallel training have it."""
         raise NotImplementedError(f"{type(self).__name__} carries no state from step to step")
 
     def item_table(self) -> tuple[Tensor, Tensor | None]:

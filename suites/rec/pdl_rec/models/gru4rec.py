@@ -77,7 +77,7 @@ class GRU4Rec(SequenceModel):
             init.xavier_uniform_(self.project.weight)
         self.drop_embed, self.drop_hidden = nn.Dropout(dropout_embed), nn.Dropout(dropout_hidden)
         for number, size in enumerate(layers if slots else ()):
-            self.register_buffer(f"state{number}", pdl.zeros((slots or 0, size)), exact=True)
+            self.register_buffer(f"state{number}", pdl.zeros((slots or 0, size)), exact=True, per_sample=True)
 
     # -- reading -------------------------------------------------------------------------------------------------------
     def look(self, items: Tensor) -> Tensor:
@@ -85,17 +85,19 @@ class GRU4Rec(SequenceModel):
         table = self.outputs if self.inputs is None else self.inputs
         return self.drop_embed(pdl.embedding(table, items, padding_idx=0, sparse=self.sparse))  # type: ignore[no-any-return]
 
-    def advance(self, items: Tensor, reset: Tensor) -> Tensor:
-        """Read one item in every slot, items int64 [slots], after forgetting the session before where `reset`, bool
-        [slots] -> [slots, C]. The new states replace the old ones; gradients end at the old (one step of truncated
-        backpropagation, as in the papers)."""
-        if items.shape != (self.slots,):
+    def advance(self, items: Tensor, reset: Tensor, places: Tensor | None = None) -> Tensor:
+        """Read one item in every slot, or in those of `places`: items int64 [n], after forgetting the session before
+        where `reset`, bool [n] -> [n, C]. The new states replace the old ones, and those of other slots are 0 then;
+        gradients end at the old (one step of truncated backpropagation, as in the papers)."""
+        if places is None and items.shape != (self.slots,):
             raise UsageError(f"GRU4Rec has states for slots={self.slots} sessions, the batch has {items.shape}")
         x, begins = pdl.expand_dims(self.look(items), axis=1), pdl.expand_dims(reset, axis=1)
         for number, cell in enumerate(self.cells):
             held: Tensor = getattr(self, f"state{number}")
-            y, state = cell(x, pdl.where(begins, 0.0, held))
-            assign(held, state.detach())
+            before = held if places is None else pdl.take(held, places, axis=0)
+            y, state = cell(x, pdl.where(begins, 0.0, before))
+            after = state.detach()
+            assign(held, after if places is None else pdl.segment_sum(after, places, num_segments=held.shape[0]))
             x = self.drop_hidden(y)
         return self.finish(pdl.squeeze(x, axis=1))
 

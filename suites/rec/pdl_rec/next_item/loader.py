@@ -27,10 +27,13 @@ class SessionParallel:
     """Session-parallel batches (Hidasi et al., arXiv 1511.06939): each of `slots` places reads one session, an item a
     step, and takes the next session where its own has ended.
 
-    A batch is {"items" int64 [slots], "targets" int64 [slots], "reset" bool [slots]}: the item that is read, the one
-    after it, and whether the session begins here, so that the state of the one before must be forgotten. Every pair of
-    successive items is there once in an epoch. At its end, where there are no more sessions, places stay empty: items
-    and targets 0.
+    A batch is {"items" int64 [slots], "targets" int64 [slots], "reset" bool [slots], "filled" float32 []}: the item
+    that is read, the one after it, whether the session begins here, so that the state of the one before must be
+    forgotten, and how large a part of the places has a target. Every pair of successive items is there once in an
+    epoch. At its end, where there are no more sessions, places stay empty: items and targets 0.
+
+    Of processes that `share` them each has every W-th place, and its sessions from their first item to their last; its
+    batches are these places of the whole ones, whose numbers are "places" int64 [n].
 
     order  of the sessions in an epoch: "random", a new one each time, or "time", by when they begin
     """
@@ -40,6 +43,7 @@ class SessionParallel:
             raise ConfigError("order=time: the data tells no times; name their column, or set task.order=random")
         self.sessions, self.slots, self.order, self.seed = sessions, slots, order, seed
         self.dataset = sessions
+        self.rank, self.world = 0, 1
         self.epoch = self.position = self._resume = 0
         self._lengths: dict[int, int] = {}
 
@@ -56,8 +60,25 @@ class SessionParallel:
         for step, (at, reset) in enumerate(parallel(self.sessions.offsets, self._rows(), self.slots)):
             if step >= start:
                 self.position = step + 1
-                yield {"items": items[at], "targets": items[np.where(at < 0, -1, at + 1)], "reset": reset}
+                yield self._batch(items[at], items[np.where(at < 0, -1, at + 1)], reset)
         self.epoch, self.position = self.epoch + 1, 0
+
+    def _batch(self, items: np.ndarray, targets: np.ndarray, reset: np.ndarray) -> Batch:
+        filled = np.array(np.count_nonzero(targets) / self.slots, np.float32)
+        whole = {"items": items, "targets": targets, "reset": reset}
+        if self.world == 1:
+            return {**whole, "filled": filled}
+        own = slice(self.rank, None, self.world)
+        return {**{k: v[own] for k, v in whole.items()}, "filled": filled, "places": np.arange(self.slots)[own]}
+
+    def share(self, rank: int, world: int) -> None:
+        """From now on give every world-th place alone, from number `rank` on."""
+        if world > self.slots:
+            raise UsageError(
+                f"task.batches=session_parallel: {self.slots} sessions side by side cannot be shared among {world} "
+                f"processes; set data.batch_size={world} or more, or train with fewer processes"
+            )
+        self.rank, self.world = rank, world
 
     def _rows(self) -> np.ndarray:
         """The sessions in the order of this epoch; those of one item tell nothing."""
@@ -261,11 +282,6 @@ class WithNegatives:
 
     def share(self, rank: int, world: int) -> None:
         """As that of a `DataLoader`; the negatives are those of the whole batch."""
-        if not hasattr(self.loader, "share"):
-            raise UsageError(
-                "task.batches=session_parallel: each place of a batch goes on where it was, so batches cannot be "
-                "shared among processes; train with task.batches=sequences or pairs, or with one process"
-            )
         self.loader.share(rank, world)
 
     def state_dict(self) -> dict[str, int]:

@@ -86,14 +86,15 @@ class NextItem(Task):
         value = self.loss(model, sessions, targets, sampled)
         known = pdl.sum(pdl.astype(pdl.not_equal(targets, 0), value.dtype))
         if self.batches == "session_parallel":
-            value = weighed(value, known / targets.shape[0])
+            value = weighed(value, pdl.as_tensor(batch["filled"]))
         return Loss(value, known.detach())
 
     def read(self, model: SequenceModel, batch: Any) -> pdl.Tensor:
         """The sessions of a training batch as vectors [..., C]."""
         items = pdl.as_tensor(batch["items"])
         if self.batches == "session_parallel":
-            return model.advance(items, pdl.as_tensor(batch["reset"]))
+            places = pdl.as_tensor(batch["places"]) if "places" in batch else None
+            return model.advance(items, pdl.as_tensor(batch["reset"]), places)
         return model.encode(items) if self.batches == "pairs" else model.encode_steps(items)
 
     def table_rows(self, model: Module, batch: Any) -> dict[str, np.ndarray]:
