@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pdl import threads
 from pdl.dtype import bfloat16
 from pdl.kernels import gemm
 
@@ -72,6 +73,26 @@ def test_bf16_is_summed_in_float(
     expected = a.astype(np.float64) @ b.astype(np.float64) + (0 if added is None else added.astype(np.float64))
     rounding = 0 if wide else 2**-8 * np.abs(expected)
     assert (np.abs(out.astype(np.float64) - expected) <= 1e-5 * (k + 10) + rounding).all()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("m", "n", "k"), [(61, 67, 4101), (530, 40, 1025), (40, 530, 3001), (300, 65, 2048)])
+@pytest.mark.parametrize("b_layout", ["rows", "transposed"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "wide"])
+def test_sums_over_a_long_k(kind: str, b_layout: str, m: int, n: int, k: int, count: int) -> None:
+    """Gradients of weights, in blocks of k; with several threads in slices, added up in one order."""
+    rng = np.random.default_rng(k)
+    dtype = bfloat16 if kind in ("bfloat16", "wide") else np.dtype(kind)
+    a = lay(rng.standard_normal((m, k)).astype(dtype), "transposed")
+    b = lay(rng.standard_normal((k, n)).astype(dtype), b_layout)
+    out, again = (np.full((m, n), np.nan, np.float32 if kind == "wide" else dtype) for _ in range(2))
+    with threads.num_threads(count):
+        gemm.matmul(out, a, b)
+        gemm.matmul(again, a, b)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    rounding = 2**-8 * np.abs(expected) if kind == "bfloat16" else 0
+    assert (np.abs(out.astype(np.float64) - expected) <= (1e-11 if kind == "float64" else 1e-3) + rounding).all()
+    np.testing.assert_array_equal(out, again)
 
 
 def test_bf16_products_keep_nan_and_infinity() -> None:

@@ -55,15 +55,16 @@ struct LeftRows {
         return {to, step * stride, 1, stride, false};
       }
     if (p.a_row == 1 && p.a_column != 1) {
-      for (int64_t row = 0; row < rows; row += step) {
-        T* tile = to + row * units * kUnit<T>;
-        const T* from = a + row;
-        const int64_t here = min64(step, rows - row);
-        for (int64_t k = 0; k < units; k++, tile += step * kUnit<T>, from += kUnit<T> * p.a_column) {
-          if constexpr (kUnit<T> == 1) memcpy(tile, from, here * sizeof(T));
-          else interleave(tile, from, 2 * k + 1 < p.k ? from + p.a_column : nullptr, here);
+      for (int64_t strip = 0; strip < units; strip += kStrip)
+        for (int64_t row = 0; row < rows; row += step) {
+          T* tile = to + (row * units + strip * step) * kUnit<T>;
+          const T* from = a + row + strip * kUnit<T> * p.a_column;
+          const int64_t here = min64(step, rows - row);
+          for (int64_t k = strip; k < min64(units, strip + kStrip); k++, tile += step * kUnit<T>, from += kUnit<T> * p.a_column) {
+            if constexpr (kUnit<T> == 1) copy_few(tile, from, here);
+            else interleave(tile, from, 2 * k + 1 < p.k ? from + p.a_column : nullptr, here);
+          }
         }
-      }
       return {to, step * units * kUnit<T>, step, step * kUnit<T>, true};
     }
     const int64_t stride = units * kUnit<T> + 64 / sizeof(T);  // a line more: neighbours fall into other sets
@@ -150,6 +151,97 @@ struct Pieces {
   }
 };
 
+// Sums over a long k, as of gradients of weights: blocks of k are the outer loop, so that a block of A stays in the second-level cache while
+// panels of B, a first-level cache each, pass over it. Of C a tile is read and written once for every block.
+template <class T>
+struct Deep {
+  using R = Real<T>;
+  static constexpr int64_t kBlock = 256 * kUnit<T>;               // numbers along k: a panel of B is 32 KiB where registers have 64 bytes
+  static constexpr int64_t kRows = 2 * kNearBytes / (256 * sizeof(R));  // of A in a block
+  static constexpr int64_t kLeast = 4 * kBlock;                   // numbers along k that a slice has at least, as its sums are added up
+
+  const Product<T>& p;
+  int64_t panels, chunk, chunks, groups, slices, slice;
+
+  static bool suits(const Product<T>& p) {
+    return p.a_row == 1 && p.a_column != 1 && p.then == nullptr && p.bias == nullptr && p.k >= kLeast && p.m > 2 * kMaxRows<T, 2> &&
+           p.n > kPanel<T>;
+  }
+
+  explicit Deep(const Product<T>& of) : p(of), panels((p.n + kPanel<T> - 1) / kPanel<T>) {
+    const int64_t threads = num_threads(), wanted = threads > 1 ? 2 * threads : 1;
+    chunk = even_rows(p.m, kRows), chunks = (p.m + chunk - 1) / chunk;
+    groups = min64(min64(wanted, (panels + 3) / 4), (wanted + chunks - 1) / chunks);
+    const int64_t pieces = chunks * groups;
+    slices = min64((wanted + pieces - 1) / pieces, p.k / kLeast);
+    slice = round_up((p.k + slices - 1) / slices, kBlock), slices = (p.k + slice - 1) / slice;
+  }
+
+  // Rows [row, row + rows), panels [first, last) and numbers [k, stop) along k.   c OUT element (m, n) at m * stride + n
+  void piece(R* c, int64_t stride, int64_t row, int64_t rows, int64_t first, int64_t last, int64_t k, int64_t stop) const {
+    constexpr int panel = kPanel<T>;
+    constexpr int64_t most = kNearBytes / (kBlock * panel * sizeof(T));  // panels packed at a time
+    const int64_t step = even_rows(rows, max_rows<T>(panel)), begin = k;
+    Product<T> block = p;
+    for (; k < stop; k += kBlock) {
+      block.k = min64(kBlock, stop - k), block.a = p.a + row + k * p.a_column;
+      T* copy = static_cast<T*>(scratch(Slot::kLeftRows, LeftRows<T>::size(block, rows) * sizeof(T)));
+      const LeftRows<T> a = LeftRows<T>::copied(copy, block, 0, rows, step);
+      const int64_t units = (block.k + kUnit<T> - 1) / kUnit<T>, size = units * panel * kUnit<T>;
+      T* packed = static_cast<T*>(scratch(Slot::kRightPanels, most * size * sizeof(T)));
+      for (int64_t at = first; at < last; at += most) {
+        const int64_t end = min64(last, at + most), column = at * panel;
+        pack_panels(packed, p.b + k * p.b_row + column * p.b_column, block.k, min64(p.n, end * panel) - column, p.b_row, p.b_column);
+        for (int64_t i = at; i < end; i++) {
+          const int columns = static_cast<int>(min64(panel, p.n - i * panel));
+          const T *left = a.data, *right = packed + (i - at) * size;
+          R* to = c + row * stride + i * panel;
+          for (int64_t r = 0; r < rows; r += step, left += a.tile, to += step * stride) {
+            const int here = static_cast<int>(min64(step, rows - r));
+            for (int64_t next = step; k != begin && next < min64(2 * step, rows - r); next++) {
+              __builtin_prefetch(to + next * stride, 1);
+              __builtin_prefetch(to + next * stride + columns - 1, 1);
+            }
+            const Tile<T> tile{&left, &right, 1, units, a.stride, panel_width<T>(columns) * kUnit<T>, to, stride, nullptr, k != begin, nullptr};
+            a.by_columns ? tile_kernel<T, true>(here, columns, tile) : tile_kernel<T, false>(here, columns, tile);
+          }
+        }
+      }
+    }
+  }
+
+  void run() const {
+    R* sums = nullptr;  // [slices, m, n] where they are not the result themselves
+    if constexpr (kUnit<T> == 1) sums = p.out;
+    else sums = p.wide;
+    const bool direct = slices == 1 && sums != nullptr;
+    const int64_t stride = direct ? p.out_stride : p.n, share = p.m * p.n;
+    if (!direct) sums = static_cast<R*>(scratch(Slot::kProductSums, slices * share * sizeof(R)));
+    parallel(chunks * groups * slices, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) {
+        const int64_t part = i / (chunks * groups), row = i / groups % chunks * chunk, group = i % groups;
+        piece(sums + (direct ? 0 : part * share), stride, row, min64(chunk, p.m - row), panels * group / groups, panels * (group + 1) / groups,
+              part * slice, min64(p.k, (part + 1) * slice));
+      }
+    });
+    if (!direct)
+      parallel(p.m, max64(1, kParallelWork / (slices * p.n)), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; i++)
+          for (int64_t j = 0; j < p.n; j += kLanes<R>) {
+            const int64_t lanes = min64(kLanes<R>, p.n - j);
+            const auto of = [&](int64_t part) {
+              const R* from = sums + part * share + i * p.n + j;
+              return lanes == kLanes<R> ? load<R>(from) : load_tail<R>(from, lanes);
+            };
+            Vec<R> sum = of(0);
+            for (int64_t part = 1; part < slices; part++) sum += of(part);
+            const auto put = [&](auto* to) { lanes == kLanes<R> ? store(to, sum) : store_tail(to, sum, lanes); };
+            p.wide != nullptr ? put(p.wide + i * p.out_stride + j) : put(p.out + i * p.out_stride + j);
+          }
+      });
+  }
+};
+
 // out = a @ b (+ bias): panels of B are packed once (unless few rows use them and they lie well), then tiles run in parallel.
 template <class T>
 void matmul_one(Product<T> p) {
@@ -158,6 +250,7 @@ void matmul_one(Product<T> p) {
     p = {1, p.m, p.k, p.out, p.m, p.b, p.b_column, p.b_row, p.a, p.a_column, p.a_row, nullptr, p.wide, p.then};
   if constexpr (kUnit<T> == 1)
     if (p.m <= 4 && p.then == nullptr && p.b_row == 1 && p.b_column != 1 && (p.a_column == 1 || p.k == 1)) return dots(p);
+  if (Deep<T>::suits(p)) return Deep<T>(p).run();
   constexpr int panel = kPanel<T>;
   const int64_t panels = (p.n + panel - 1) / panel, units = max64(1, (p.k + kUnit<T> - 1) / kUnit<T>);
   const int64_t work = max64(1, p.k * panel);

@@ -9,7 +9,7 @@ namespace pdl {
 enum class Slot : int {
   kWideRow = 0,                                                                               // softmax.h, pooling.h
   kWideSums = 0, kPartialSums = 1,                                                            // sums.h
-  kLeftRows = 0, kRightPanels = 1,                                                            // gemm.h
+  kLeftRows = 0, kRightPanels = 1, kProductSums = 7,                                          // gemm.h
   kWindows = 0, kPanelBias = 1, kSharedWindows = 2, kTapProducts = 3,                         // packed.h, expand.h
   kTurned = 0, kStrips = 1,                                                                   // distance.h, focal.h
   kStateTile = 0, kStateOffsets = 1, kStateStarts = 2, kStateParts = 3,                       // statevector*.h, measure.h, pauli.h
@@ -71,6 +71,7 @@ consteval unsigned together(A... held) {
 using enum Slot;
 constexpr unsigned kSums = together(kWideSums, kPartialSums);
 constexpr unsigned kProduct = together(kLeftRows, kRightPanels, kColumnSums);
+constexpr unsigned kDeepProduct = together(kLeftRows, kRightPanels, kProductSums);
 constexpr unsigned kPackedProduct = together(kWindows, kPanelBias, kSharedWindows, kTapProducts);
 constexpr unsigned kExpansion = together(kPanelBias, kChannelRows, kChannelWeights);
 constexpr unsigned kDistances = together(kTurned, kStrips);
