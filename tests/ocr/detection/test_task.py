@@ -50,18 +50,21 @@ def test_a_recipe_is_written_learns_and_finds(tmp_path: Path) -> None:
     assert all(len(each["polygon"]) == 4 for each in boxes)
 
 
-def test_east_learns_and_its_bundle_finds_what_the_net_finds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("learned", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_east_learns_and_its_bundle_finds_what_the_net_finds(learned: bool, tmp_path: Path) -> None:
     for split in ("train", "val", "test"):
         write_pages(tmp_path, split)
-    net = ["model={_target_: pdl_ocr.EAST, width: 0.35, channels: 32}", "train.epochs=16", "data.batch_size=4"]
+    epochs = f"train.epochs={16 if learned else 1}"
+    net = ["model={_target_: pdl_ocr.EAST, width: 0.35, channels: 32}", epochs, "data.batch_size=4"]
     recipe = init("ocr.detection", data=tmp_path, out=tmp_path / "recipe.yaml")
     config = load(recipe, [*net, *SMALL, "optim.lr=4.0e-3", "train.ema=null"])
     done = workflow.train(config, run=tmp_path / "run", progress=False)
-    assert done.metrics["test/hmean"] > 0.6
     session = opened(tmp_path / "run/model.pdl")
     image, lines = drawn_page(SampleRandom(7, 0, 0))
     boxes = session(cv2.copyMakeBorder(image, 0, 40, 0, 100, cv2.BORDER_REPLICATE))["boxes"]
-    assert 0 < len(boxes) <= 2 * len(lines)
+    if learned:
+        assert done.metrics["test/hmean"] > 0.6
+        assert 0 < len(boxes) <= 2 * len(lines)
     Reader(session, synthetic("rec"))  # takes it, to find lines
     x = np.random.default_rng(0).normal(size=(2, 96, 160, 3)).astype(np.float32)
     trained = EAST(width=0.35, channels=32, pretrained=str(tmp_path / "run")).eval()

@@ -60,18 +60,21 @@ def test_the_task_writes_what_is_seen_and_answers_what_is_typed() -> None:
     assert task.decode(steps) == [text]
 
 
-def test_lines_are_learned_and_deployed(font: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("learned", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_lines_are_learned_and_deployed(learned: bool, font: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    for split, count in (("train", 256), ("val", 32), ("test", 32)):
+    for split, count in (("train", 256 if learned else 24), ("val", 32), ("test", 32)):
         rows = [_written(tmp_path / f"{split}{i}.png", font, rng) for i in range(count)]
         (tmp_path / f"{split}.txt").write_text("\n".join(rows), encoding="utf-8")
-    quick = ["train.epochs=20", "train.ema=null", "optim.lr=4.0e-3", "data.batch_size=8"]
+    quick = [f"train.epochs={20 if learned else 1}", "train.ema=null", "optim.lr=4.0e-3", "data.batch_size=8"]
     quick += ["data.transforms.train=${data.transforms.eval}"]
     config = load(init("ocr.recognition", data=tmp_path, out=tmp_path / "recipe.yaml"), quick)
     done = workflow.train(config, run=tmp_path / "run", progress=False)
-    assert done.metrics["test/similarity"] > 0.7  # backwards it would be below a half
     session = opened(tmp_path / "run/model.pdl")
     assert session.bundle.pipeline["post"]["logits"][-1] == {"step": "ctc", "visual": True}
+    if not learned:
+        return
+    assert done.metrics["test/similarity"] > 0.7  # backwards it would be below a half
     test: Any = Recipe(config).data.splits["test"].build()
     pairs = [(session(test[i]["image"])["text"], test[i]["text"]) for i in range(32)]
     assert sum(edit_distance(a, b) for a, b in pairs) < 0.3 * sum(len(b) for _, b in pairs)

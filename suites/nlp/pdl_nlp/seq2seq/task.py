@@ -215,4 +215,5 @@ class Seq2Seq(WithTokenizer, Task):
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         small = small_encoder(recipe) or {"model.dim": 24, "model.hidden": 24}
         small.pop("model.pretrained", None)
-        return SmokeTest(settings={"task.min_count": 1, "task.vocabulary_size": 400, **small, "optim.lr": 5e-3})
+        own = {"task.min_count": 1, "task.vocabulary_size": 400, "task.max_length": 24, "optim.lr": 5e-3}
+        return SmokeTest(settings={**own, **small})
