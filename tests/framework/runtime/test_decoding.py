@@ -152,6 +152,27 @@ def test_repetition_is_penalised_as_ctrl_does() -> None:
     np.testing.assert_allclose(made[0], want - np.log(np.exp(want).sum()), rtol=1e-6)
 
 
+@pytest.mark.parametrize("options", [Options(), Options(beams=3, n_best=2), Options(sample=True, n_best=2)])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_ngram_stands_twice_in_a_row(options: Options, n: int) -> None:
+    """Prompts count, and what cannot go on is stuck; without it there are repetitions."""
+    table, prompts = Table(3, 6, 24, seed=4), [[0, 2, 3], [0], [5, 4]]
+
+    def repeats(size: int) -> list[bool]:
+        answers = search(table, (), prompts, options.but(max_length=20, no_repeat_ngram=size), ends=[])
+        found = []
+        for prompt, each in zip(prompts, answers, strict=True):
+            for answer in each:
+                row = [*prompt, *answer.tokens]
+                grams = [tuple(row[i : i + n]) for i in range(len(row) - n + 1)]
+                found.append(len(set(grams)) < len(grams))
+                assert answer.ended == ("stuck" if len(answer.tokens) < 20 else "length")
+        return found
+
+    assert any(repeats(0))
+    assert not any(repeats(n))
+
+
 def test_draws_depend_on_seed_and_key_alone() -> None:
     table = Table(4, 6, 8, seed=4)
     options = Options(max_length=8, sample=True, n_best=2, seed=7)

@@ -31,6 +31,8 @@ class Options:
     top_p               only the most probable tokens whose probabilities sum to p (Holtzman et al., arXiv 1904.09751)
     repetition_penalty  logits of tokens that the row holds are divided by it, or multiplied where they are negative
                         (Keskar et al., arXiv 1909.05858)
+    no_repeat_ngram     no n tokens follow each other twice in a row, prompt included (Paulus et al., arXiv 1705.04304); 0:
+                        they may
     seed                of the draws; the same seed and source give the same draws in any batch
     prefix              tokens that every answer begins with
     banned              tokens that no answer holds
@@ -48,6 +50,7 @@ class Options:
     top_k: int = 0
     top_p: float = 1.0
     repetition_penalty: float = 1.0
+    no_repeat_ngram: int = 0
     seed: int = 0
     prefix: tuple[int, ...] = ()
     banned: tuple[int, ...] = ()
@@ -62,6 +65,7 @@ class Options:
             ("beams", 1, MOST_BEAMS),
             ("n_best", 1, MOST_BEAMS),
             ("top_k", 0, 2**31),
+            ("no_repeat_ngram", 0, LONGEST),
             ("seed", 0, 2**63 - 1),
         ):
             value = getattr(self, name)

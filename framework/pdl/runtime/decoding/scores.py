@@ -27,6 +27,14 @@ def log_probabilities(logits: Array, histories: list[Array], options: Options) -
     return made
 
 
+def repeating(history: Array, n: int) -> Array:
+    """The tokens that would make the last n of a row, int64 [T], a repetition of n that it holds."""
+    if len(history) < n:
+        return history[:0]
+    held = np.lib.stride_tricks.sliding_window_view(history, n)
+    return held[(held[:, :-1] == history[len(history) - n + 1 :]).all(axis=1), -1]
+
+
 def best(scores: Array, k: int) -> tuple[Array, Array]:
     """The k highest of each row, best first, of equal ones the first: values and columns [R, k]."""
     if k == 1:

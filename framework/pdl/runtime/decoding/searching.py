@@ -13,7 +13,7 @@ from pdl.errors import UsageError
 from pdl.limits import check_time
 from pdl.runtime.decoding.options import Allowed, Options
 from pdl.runtime.decoding.running import Decoding, Running
-from pdl.runtime.decoding.scores import best, drawn, generator, log_probabilities
+from pdl.runtime.decoding.scores import best, drawn, generator, log_probabilities, repeating
 
 Ended = Literal["end", "stop", "length", "stuck"]
 #: the text of tokens
@@ -150,7 +150,7 @@ class _Search:
         """Log-probabilities [rows, V] of what follows, -inf of what must not."""
         options, step = self.options, self.tokens.shape[1]
         histories = []
-        if options.repetition_penalty != 1.0:
+        if options.repetition_penalty != 1.0 or options.no_repeat_ngram:
             histories = [
                 np.concatenate([self.prompts[s], own]) for s, own in zip(self.source, self.tokens, strict=True)
             ]
@@ -166,6 +166,9 @@ class _Search:
             made[:, self.ends] = -np.inf
         if options.banned:
             made[:, list(options.banned)] = -np.inf
+        if options.no_repeat_ngram and step >= len(options.prefix):
+            for row, history in zip(made, histories, strict=True):
+                row[repeating(history, options.no_repeat_ngram)] = -np.inf
         if self.allowed is not None:
             for row, source, own in zip(made, self.source, self.tokens, strict=True):
                 may = self.allowed(int(source), own)

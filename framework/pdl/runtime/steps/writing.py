@@ -26,6 +26,7 @@ FLAGS = (
     Flag("--top-k", "K", "Of --sample: only the K most probable tokens."),
     Flag("--top-p", "P", "Of --sample: only the most probable tokens whose probabilities sum to P."),
     Flag("--repetition-penalty", "X", "Above 1: tokens that were written become less probable."),
+    Flag("--no-repeat-ngram", "N", "No N tokens follow each other twice, prompt included."),
     Flag("--seed", "N", "Of --sample: the same seed and input give the same text."),
     Flag("--stop", "TEXT", "End an answer in front of this text; may be given several times."),
     STREAM,
@@ -34,7 +35,7 @@ _OPTIONS: dict[str, tuple[str, type]] = {
     "--max-length": ("max_length", int), "--min-length": ("min_length", int), "--beam": ("beams", int),
     "--n-best": ("n_best", int), "--length-penalty": ("length_penalty", float), "--temperature": ("temperature", float),
     "--top-k": ("top_k", int), "--top-p": ("top_p", float), "--repetition-penalty": ("repetition_penalty", float),
-    "--seed": ("seed", int),
+    "--no-repeat-ngram": ("no_repeat_ngram", int), "--seed": ("seed", int),
 }  # fmt: skip
 
 
