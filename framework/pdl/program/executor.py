@@ -50,6 +50,21 @@ class _Step(NamedTuple):
     place: tuple[int, int] | None
 
 
+class Arena:
+    """A block of memory that several executables run in, one at a time: as large as the largest of them needs. Outputs
+    of one are overwritten by the next run of any.
+    """
+
+    def __init__(self) -> None:
+        self.block = empty((0,), np.dtype(np.uint8))
+        self.lock = threading.RLock()
+
+    def reserve(self, nbytes: int) -> None:
+        """Make room; executables move to a new block when they are run again."""
+        if nbytes > self.block.nbytes:
+            self.block = empty((nbytes,), np.dtype(np.uint8))
+
+
 class Executable:
     """``executable(*arrays)`` runs a program and returns its outputs as arrays (None where the program has none).
 
@@ -58,7 +73,8 @@ class Executable:
 
     native    tape or not: False makes every call from Python
     frozen    captured tensors keep their arrays for good, which is then not looked after
-    arena     the block, uint8 [arena_bytes] and aligned to 64 bytes; by default one that pdl's allocator keeps
+    arena     the block, uint8 [arena_bytes] and aligned to 64 bytes, or an `Arena` that others run in, too; by default
+              one of its own
     held      memory of the inputs that the plan leaves to the caller, which a run does not take; what overwrites one of
               them is an output that lies there
     profile   called as ``profile(node, begin, end)`` (seconds of `time.perf_counter`) for every node, while it is set
@@ -75,7 +91,7 @@ class Executable:
         *,
         native: bool = True,
         frozen: bool = False,
-        arena: Array | None = None,
+        arena: Array | Arena | None = None,
         held: Mapping[Value, Array] | None = None,
         taps: Mapping[Value, Tap] | None = None,
         feeds: Mapping[Value, Feed] | None = None,
@@ -88,8 +104,11 @@ class Executable:
         self._fed = {program.nodes[at]: values for at, values in fed.items()}
         self.profile: Profile | None = None
         self.native, self.frozen = native, frozen
-        self._lock = threading.RLock()
-        self._arena = empty((self.plan.arena_bytes,), np.dtype(np.uint8)) if arena is None else arena
+        self._shared = arena if isinstance(arena, Arena) else Arena()
+        if isinstance(arena, np.ndarray):
+            self._shared.block = arena
+        self._shared.reserve(self.plan.arena_bytes)
+        self._lock = self._shared.lock
         self._bind()
 
     def __call__(self, *arrays: Array) -> list[Array | None]:
@@ -133,6 +152,7 @@ class Executable:
     # -- binding -------------------------------------------------------------------------------------------------------
     def _bind(self) -> None:
         """Make the array of every value, and the call of every node."""
+        self._arena = self._shared.block
         arrays: dict[Value, Array] = {}
         self._bound: list[tuple[Tensor, Array]] = []
         for value in self.program.captures:
@@ -184,8 +204,9 @@ class Executable:
         return calls
 
     def _rebind_where_moved(self) -> None:
-        """Bind again where a captured tensor has another array than before."""
-        if not self.frozen and any(tensor._data is not array for tensor, array in self._bound):
+        """Bind again where the block, or a captured tensor's array, is another than before."""
+        moved = self._arena is not self._shared.block
+        if moved or (not self.frozen and any(tensor._data is not array for tensor, array in self._bound)):
             self._bind()
 
     def _window(self, value: Value, axes: tuple[int, ...] | None = None) -> Array:

@@ -15,7 +15,7 @@ from pdl.autograd.anomaly import begins_trace
 from pdl.dtype import Array
 from pdl.errors import GradientError, TraceError
 from pdl.ops.sparse import SparseGrad
-from pdl.program.executor import Executable, Tap
+from pdl.program.executor import Arena, Executable, Tap
 from pdl.program.feeding import Feed
 from pdl.program.ir import Program, Value
 from pdl.program.passes import FINAL, FORWARD, run_passes
@@ -61,8 +61,8 @@ class CompiledStep:
                arrays, tensors and plain values
     module     whose parameters get gradients; a change of its `training` flags, or of their `requires_grad` or dtype,
                compiles anew
-    capacity   programs kept, the latest used; where shapes keep changing, so that programs are not used again, it
-               gives up and stays in eager mode
+    capacity   programs kept, the latest used, all in one block of memory; where more were made and most calls needed a
+               new one, it gives up and stays in eager mode
     notify     called with one line where it does, or where code cannot be traced: such steps run in eager mode
     receiver   gets the gradients of compiled steps while they run
     feeder     gives them weights while they run
@@ -75,7 +75,7 @@ class CompiledStep:
         function: Callable[..., Any],
         module: Any,
         *,
-        capacity: int = 8,
+        capacity: int = 32,
         notify: Callable[[str], None] | None = None,
         name: str = "step",
         receiver: Receiver | None = None,
@@ -84,6 +84,7 @@ class CompiledStep:
         self.function, self.module, self.capacity, self.notify, self.name = function, module, capacity, notify, name
         self.receiver, self.feeder = receiver, feeder
         self.programs: OrderedDict[Any, StepProgram | None] = OrderedDict()
+        self.arena = Arena()
         self.stopped: TraceError | None = None  # why the latest batch could not be traced
         self.hits = self.misses = self.failures = 0
         self._modules = list(module.modules())
@@ -115,7 +116,7 @@ class CompiledStep:
             self.programs.move_to_end(key)
             return self.programs[key]
         self.misses += 1
-        if self.misses > 4 * self.capacity and self.hits < self.misses:
+        if self.misses > self.capacity and self.hits < self.misses:
             self._give_up(f"{self.misses} shapes of batches so far, too many to compile a program for each")
             return None
         made: StepProgram | None = None
@@ -130,7 +131,9 @@ class CompiledStep:
 
     def made(self, args: Any) -> StepProgram:
         """The program for such arguments, planned."""
-        return StepProgram(self.function, self.module, args, self.name, receiver=self.receiver, feeder=self.feeder)
+        return StepProgram(
+            self.function, self.module, args, self.name, receiver=self.receiver, feeder=self.feeder, arena=self.arena
+        )
 
     def _untraced(self, error: TraceError) -> None:
         """Say once for each place why it is eager; after a few failures stop trying."""
@@ -162,12 +165,13 @@ class CompiledForward(CompiledStep):
 
     def made(self, args: Any) -> StepProgram:
         """The program for such arguments, planned."""
-        return StepProgram(self.function, self.module, args, self.name, gradients=False)
+        return StepProgram(self.function, self.module, args, self.name, gradients=False, arena=self.arena)
 
 
 class StepProgram:
     """One traced and planned step; see `CompiledStep`. Without `gradients` it leaves those of the parameters alone.
-    `rewrite` makes another program and result of what was traced, before gradients are taken."""
+    `rewrite` makes another program and result of what was traced, before gradients are taken. Programs in the same
+    `arena` overwrite each other's results."""
 
     @begins_trace
     def __init__(
@@ -181,6 +185,7 @@ class StepProgram:
         receiver: Receiver | None = None,
         feeder: Feeder | None = None,
         rewrite: Rewrite | None = None,
+        arena: Arena | None = None,
     ) -> None:
         recorder = Recorder(name, module_names(module))
         self.learned: list[tuple[Tensor, int]] = []
@@ -204,7 +209,7 @@ class StepProgram:
         self.receiver, self.results, self._begun = receiver, len(found), False
         feeds = feeder.feeds(self.program) if feeder is not None else {}
         taps = self._tapped() if receiver is not None else {}
-        self.executable = Executable(self.program, taps=taps, feeds=feeds)
+        self.executable = Executable(self.program, taps=taps, feeds=feeds, arena=arena)
 
     def __call__(self, *args: Any) -> Any:
         """The result of the step, with gradients stored in the parameters, or received."""

@@ -144,7 +144,7 @@ class MeshedStep(CompiledStep):
         try:
             made = StepProgram(
                 self.function, self.module, args, self.name, receiver=self.receiver,
-                rewrite=sharding.rewrite,
+                rewrite=sharding.rewrite, arena=self.arena,
             )  # fmt: skip
         finally:
             sharding.show(whole=False)

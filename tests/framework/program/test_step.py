@@ -92,6 +92,23 @@ def test_shapes_that_keep_changing_end_in_eager_mode() -> None:
     assert "too many" in messages[0]
 
 
+def test_programs_of_all_shapes_run_in_one_block() -> None:
+    """It is as large as the largest needs; after it has grown, programs still give the gradients of eager mode."""
+    net = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+    step = CompiledStep(lambda x: (net(x) ** 2).mean(), net, notify=pytest.fail)
+    batches = [pdl.tensor(np.random.default_rng(n).normal(size=(n, 6)).astype(np.float32)) for n in (4, 2, 9, 4, 9, 2)]
+    for batch in batches:
+        loss = float(step(batch))
+        found = [p.grad.numpy().copy() for p in net.parameters()]
+        assert loss == pytest.approx(float(step.eager(batch)), rel=1e-6)
+        for gradient, p in zip(found, net.parameters(), strict=True):
+            np.testing.assert_allclose(gradient, p.grad.numpy(), rtol=1e-5, atol=1e-7)
+    assert step.misses == 3
+    needed = [made.executable.plan.arena_bytes for made in step.programs.values()]
+    assert step.arena.block.nbytes == max(needed) > min(needed)
+    assert len({id(made.executable._arena) for made in step.programs.values()}) == 1
+
+
 def test_code_that_reads_values_is_named() -> None:
     net, messages = nn.Linear(6, 3), []
 
