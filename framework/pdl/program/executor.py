@@ -7,7 +7,6 @@ without Python and without the GIL.
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -28,6 +27,7 @@ from pdl.ops.cost import multiply_adds, traffic
 from pdl.ops.inference import ConvThen
 from pdl.ops.packed import PackedConv
 from pdl.ops.shape import PermuteDims
+from pdl.program.arena import Arena
 from pdl.program.feeding import Feed
 from pdl.program.ir import Node, Program, Value
 from pdl.program.memory import Plan, plan_memory
@@ -48,21 +48,6 @@ class _Step(NamedTuple):
     node: Node
     call: Callable[[], object]
     place: tuple[int, int] | None
-
-
-class Arena:
-    """A block of memory that several executables run in, one at a time: as large as the largest of them needs. Outputs
-    of one are overwritten by the next run of any.
-    """
-
-    def __init__(self) -> None:
-        self.block = empty((0,), np.dtype(np.uint8))
-        self.lock = threading.RLock()
-
-    def reserve(self, nbytes: int) -> None:
-        """Make room; executables move to a new block when they are run again."""
-        if nbytes > self.block.nbytes:
-            self.block = empty((nbytes,), np.dtype(np.uint8))
 
 
 class Executable:
@@ -104,10 +89,12 @@ class Executable:
         self._fed = {program.nodes[at]: values for at, values in fed.items()}
         self.profile: Profile | None = None
         self.native, self.frozen = native, frozen
-        self._shared = arena if isinstance(arena, Arena) else Arena()
-        if isinstance(arena, np.ndarray):
-            self._shared.block = arena
-        self._shared.reserve(self.plan.arena_bytes)
+        self._arena: Array | None = None
+        if isinstance(arena, Arena):
+            self._shared = arena
+            arena.take(self, self.plan.arena_bytes)
+        else:
+            self._shared = Arena(empty((self.plan.arena_bytes,), np.dtype(np.uint8)) if arena is None else arena)
         self._lock = self._shared.lock
         self._bind()
 
@@ -147,6 +134,7 @@ class Executable:
     @property
     def python_nodes(self) -> list[Node]:
         """The nodes that are called from Python, one by one: what keeps a run from being one replay."""
+        self._rebind_where_moved()
         return [step.node for step in self._steps if step.place is None]
 
     # -- binding -------------------------------------------------------------------------------------------------------
@@ -174,11 +162,17 @@ class Executable:
             for value in node.outputs:
                 if value in self._taps:
                     self._steps.append(_Step(node, partial(self._taps[value], arrays[value]), None))
-        self._python = bool(self.python_nodes)
+        self._python = any(step.place is None for step in self._steps)
         self._calls = self._joined(self._steps)
         self._inputs = [arrays[v] for v in self._taken]
         self._outputs = [None if v is None else arrays[v] for v in self.program.outputs]
         self._effects = [(arrays[buffer], arrays[value]) for buffer, value in self.program.effects]
+
+    def release(self) -> None:
+        """Let go of the block; the next run binds everything anew."""
+        if self._arena is not None:
+            self._arena, self._tape = None, Tape()
+            self._steps, self._calls, self._inputs, self._outputs, self._effects = [], [], [], [], []
 
     def _bind_node(self, node: Node, arrays: dict[Value, Array]) -> _Step | None:
         ins = tuple(None if v is None else arrays[v] for v in node.inputs)
@@ -215,6 +209,7 @@ class Executable:
         if value in self.plan.held:
             return self._held[self.plan.held[value]]
         at, spec = self.plan.owner[value].offset, value.spec
+        assert self._arena is not None
         found = self._arena[at : at + value.nbytes].view(spec.dtype)
         if axes is None:
             return found.reshape(spec.shape)

@@ -15,7 +15,8 @@ from pdl.autograd.anomaly import begins_trace
 from pdl.dtype import Array
 from pdl.errors import GradientError, TraceError
 from pdl.ops.sparse import SparseGrad
-from pdl.program.executor import Arena, Executable, Tap
+from pdl.program.arena import Arena
+from pdl.program.executor import Executable, Tap
 from pdl.program.feeding import Feed
 from pdl.program.ir import Program, Value
 from pdl.program.passes import FINAL, FORWARD, run_passes

@@ -7,22 +7,20 @@ one block of memory; each thread that runs one at the same time as another has a
 
 from __future__ import annotations
 
-import mmap
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import MemoryLimitError, ShapeError
+from pdl.errors import ShapeError
 from pdl.kernels.copies import copy
 from pdl.kernels.memory import empty
 from pdl.limits import uncollected
-from pdl.ops.packed import HUGE
+from pdl.program.arena import pages
 from pdl.program.executor import Executable
 from pdl.program.ir import Node, Program
 from pdl.program.memory import plan_memory
@@ -42,8 +40,6 @@ MEMORY = 256 << 20
 PLANS = 128
 #: bytes of memory for a node of a plan: the objects that stand for it and for its call (tracemalloc, CPython 3.11)
 NODE = 2300
-#: bytes below which a plan's block comes from pdl's allocator: less than a page a piece would be waste
-SMALL = 16 << 10
 #: bytes above which an output comes from the system and goes back to it
 LARGE = 4 << 20
 
@@ -95,30 +91,6 @@ class Lane:
         """Let the block go, and what is bound to it."""
         self.bound.clear()
         self.block = _NOTHING
-
-
-def pages(nbytes: int) -> Array:
-    """Memory straight from the operating system, uint8 [nbytes], which gets it back when the array goes.
-
-    Blocks of plans have any size; in an allocator's free list those of forgotten plans would pile up.
-    """
-    if nbytes < SMALL:
-        return empty((nbytes,), np.dtype(np.uint8))
-    try:
-        if nbytes < HUGE or not hasattr(mmap, "MADV_HUGEPAGE"):
-            return np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
-        room = -(-nbytes // HUGE) * HUGE + HUGE  # whole pages, wherever the first one begins
-        taken = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages alone
-        with suppress(OSError):  # a kernel without huge pages
-            taken.madvise(mmap.MADV_HUGEPAGE)
-        found = np.frombuffer(taken, np.uint8)
-        begin = -found.ctypes.data % HUGE
-        return found[begin : begin + nbytes]
-    except (OSError, ValueError, OverflowError) as error:
-        raise MemoryLimitError(
-            f"a run needs {nbytes / 2**30:.3g} GiB, which this machine does not give ({error}); "
-            "give it fewer or smaller inputs"
-        ) from None
 
 
 def _own(y: Array) -> Array:

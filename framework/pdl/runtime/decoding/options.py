@@ -31,8 +31,8 @@ class Options:
     top_p               only the most probable tokens whose probabilities sum to p (Holtzman et al., arXiv 1904.09751)
     repetition_penalty  logits of tokens that the row holds are divided by it, or multiplied where they are negative
                         (Keskar et al., arXiv 1909.05858)
-    no_repeat_ngram     no n tokens follow each other twice in a row, prompt included (Paulus et al., arXiv 1705.04304); 0:
-                        they may
+    no_repeat_ngram     no n tokens follow each other twice in a row, prompt included (Paulus et al., arXiv 1705.04304);
+                        0: they may
     seed                of the draws; the same seed and source give the same draws in any batch
     prefix              tokens that every answer begins with
     banned              tokens that no answer holds

@@ -128,7 +128,7 @@ def zeros(shape: tuple[int, ...], kind: KeyValues | Carried) -> Array:
     """Zeros, of pages that the system gives when they are first written."""
     size = math.prod(shape) * kind.dtype.itemsize
     check_memory(size)
-    from pdl.runtime.plan import pages  # programs, which a search of other steps can do without
+    from pdl.program.arena import pages  # programs, which a search of other steps can do without
 
     block = np.zeros(size, np.uint8) if size < 1 << 20 else pages(size)
     return block.view(kind.dtype).reshape(shape)
