@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pdl.ops.base import apply
-from pdl.ops.embedding import ServedEmbedding, embedding, embedding_bag
+from pdl.ops.embedding import ServedEmbedding, ServedGradRows, embedding, embedding_bag
 from pdl.ops.sparse import SparseGrad, embedding_grad_rows
 
 from .case import Case, distinct, f, i
@@ -30,6 +30,11 @@ def weighted_bag(table, weights):
 def served(table, index):
     """Rows from elsewhere; without a source those of the table."""
     return apply(ServedEmbedding(), table, index)
+
+
+def served_rows(index, g):
+    """Gradients of rows from elsewhere; without a source those of rows of the table."""
+    return apply(ServedGradRows(None), index, g)
 
 
 def by_rows(index, g, padding_idx=None):
@@ -64,6 +69,7 @@ CASES = [
     Case(embedding, [f(6, 70), i(9, high=6)], lambda t, at: t[at], second=False),
     Case(embedding, [f(5, 3), INDEX], lambda t, at, sparse: t[at], {"sparse": True}, grad=()),
     Case(served, [f(5, 3), INDEX], lambda t, at: t[at]),
+    Case(served_rows, [INDEX, f(2, 3, 2)], by_rows),
     Case(embedding_grad_rows, [INDEX, f(2, 3, 2)], by_rows),
     Case(embedding_grad_rows, [INDEX - 1, f(2, 3, 2)], by_rows, {"padding_idx": 0}),
     Case(embedding_grad_rows, [i(40, high=3000), f(40, 33)], by_rows, second=False),
