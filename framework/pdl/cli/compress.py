@@ -31,7 +31,9 @@ def command(
     plan: Annotated[
         Path | None,
         typer.Option(
-            "--plan", metavar="FILE", help="Steps to make it small by: prune, tune, round, tune_rounded, int8."
+            "--plan",
+            metavar="FILE",
+            help="Steps to make it small by: prune, low_rank, tune, round, tune_rounded, int8.",
         ),
     ] = None,
     within: Annotated[

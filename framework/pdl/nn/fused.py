@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from pdl import ops
 from pdl.errors import ShapeError
 from pdl.nn.conv import Conv2d, Padding
+from pdl.nn.factored import Factored
 from pdl.nn.norm import Activation, BatchNorm2d
 from pdl.ops.moments import moments
 from pdl.tensor import Tensor
@@ -29,7 +30,7 @@ class Raw(NamedTuple):
 
 def conv_norm(
     x: Tensor | Raw,
-    conv: Conv2d,
+    conv: Conv2d | Factored,
     norm: BatchNorm2d,
     activation: Activation | None = None,
     *,
@@ -43,6 +44,10 @@ def conv_norm(
     """
     if conv.bias is not None:
         raise ShapeError("conv_norm: the convolution has a bias; call the layers one after the other")
+    if isinstance(conv, Factored):
+        x = conv.reduced(finish(x) if isinstance(x, Raw) else x, padding)
+        conv, padding = conv.second, None  # type: ignore[assignment]
+    assert isinstance(conv, Conv2d)
     live = norm.training or norm.running_mean is None or norm.running_var is None
     pads = conv.padding if padding is None else padding
     made: Any

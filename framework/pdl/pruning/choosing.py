@@ -235,17 +235,20 @@ def uniform(coupling: Coupling, cost: Callable[[Counts], float], keep: float, al
 def _bisected(counts_at: Callable[[float], list[int]], cost: Callable[[Counts], float], keep: float) -> list[int]:
     wanted, low, high = keep * cost(counts_at(0.0)), 0.0, 1.0
     if cost(counts_at(1.0)) > wanted:
-        raise _unreachable(cost(counts_at(1.0)) / cost(counts_at(0.0)), keep)
+        raise unreachable(cost(counts_at(1.0)) / cost(counts_at(0.0)), keep)
     for _ in range(30):
         middle = (low + high) / 2
         low, high = (low, middle) if cost(counts_at(middle)) <= wanted else (middle, high)
     return counts_at(high)
 
 
-def _unreachable(least: float, keep: float) -> Unreachable:
+def unreachable(
+    least: float, keep: float, what: str = "prune", at: str = "with a channel in every group"
+) -> Unreachable:
+    """The error of a section `what`, where `least` of the cost is left at the end of the way (`at`)."""
     return Unreachable(
-        f"prune: {keep:g} of the cost cannot be reached: with a channel in every group {least:.3g} of it is left; "
-        "ask for more, or choose another measure"
+        f"{what}: {keep:g} of the cost cannot be reached: {at} {least:.3g} of it is left; ask for more, or choose "
+        "another measure"
     )
 
 
@@ -269,8 +272,13 @@ def by_damage(
         shares = [k / steps for k in range(steps)]
         each = np.interp(shares, [0.0, *measured], known)
         curves.append([(most(group, s, align), float(d) + 1e-4 * s) for s, d in zip(shares, each, strict=True)])
-    at = [0] * len(groups)
-    counts = [0] * len(groups)
+    return stepwise(curves, cost, keep)
+
+
+def stepwise(curves: Sequence[Sequence[tuple[int, float]]], cost: Callable[[Counts], float], keep: float) -> list[int]:
+    """Of the curve of each part, (count, damage) from none on, the steps that cost least for what they save, until the
+    cost of the counts is at most `keep` of its first value."""
+    at, counts = [0] * len(curves), [0] * len(curves)
     now = first = cost(counts)
     while now > keep * first:
         best: tuple[float, int, int, float] | None = None
@@ -285,7 +293,7 @@ def by_damage(
                     best = found if best is None else min(best, found)
                     break
         if best is None:
-            raise _unreachable(now / first, keep)
+            raise unreachable(now / first, keep)
         _, number, step, now = best
         at[number], counts[number] = step, curves[number][step][0]
     return counts

@@ -54,12 +54,14 @@ class Compression:
     """How a model differs from what the recipe's `model` builds.
 
     shapes   sizes of the weights that have fewer channels, by name
+    ranks    of layers whose weight is a product of two smaller ones, by name of the module (`pdl.nn.factored`)
     int8     {inputs: {...}}: it is rounded to bytes and learns with that (`Int8`)
     weights  what training begins with: a run folder, a bundle or a file of weights; needed with int8
     distil   {teacher: runs/large}: whom it learns from (`Distillation`)
     """
 
     shapes: dict[str, list[int]] | None = None
+    ranks: dict[str, int] | None = None
     int8: Annotated[Int8, SECTION] | None = None
     weights: str | None = None
     distil: Annotated[Distillation, SECTION] | None = None
@@ -76,6 +78,10 @@ class Compression:
             from pdl.pruning import cutting
 
             cutting.shape(model, self.shapes)
+        if self.ranks:
+            from pdl.pruning import ranks
+
+            ranks.shape(model, self.ranks)
         if self.int8 is not None:
             if self.weights is None and not skipped():
                 raise ConfigError("compress.int8: ranges are found on data; begin with a run that has them (weights)")

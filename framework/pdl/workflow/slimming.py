@@ -1,10 +1,10 @@
-"""`slim`: a trained model made small by a plan: pruned, trained again with a teacher, rounded to bytes, trained with
-that, and put on bytes.
+"""`slim`: a trained model made small by a plan: pruned, given low ranks, trained again with a teacher, rounded to
+bytes, trained with that, and put on bytes.
 
 Its folder
 
     start/         the run, where it began with a bundle
-    prune/ tune/ round/ tune_rounded/    a run folder for each step
+    prune/ low_rank/ tune/ round/ tune_rounded/    a run folder for each step
     start.pdl ...  the bundle of each run that was not trained; int8.pdl: the last step's
     steps.json     the plan, the steps that are done, and what was measured
     compress.html  the page
@@ -43,6 +43,7 @@ from pdl.train.recipe import Recipe
 from pdl.workflow.compression import compress
 from pdl.workflow.evaluation import evaluate_bundle, recipe_of
 from pdl.workflow.exporting import FILE, export
+from pdl.workflow.factorising import LowRank, factorise
 from pdl.workflow.pruning import Pruning, prune, run_of
 from pdl.workflow.rounding import Rounding, round_run
 from pdl.workflow.run import CONFIG, Run, overlaid
@@ -86,6 +87,7 @@ class Plan:
     """The steps, in this order; those that are not given are left out.
 
     prune         channels go (`Pruning`)
+    low_rank      weights become products of two smaller ones (`LowRank`)
     tune          it is trained again, with the model as its teacher (`Tuning`)
     round         roundings of bytes are put into its forward part (`Rounding`)
     tune_rounded  it is trained with them
@@ -93,6 +95,7 @@ class Plan:
     """
 
     prune: Annotated[Pruning, SECTION] | None = None
+    low_rank: Annotated[LowRank, SECTION] | None = None
     tune: Annotated[Tuning, SECTION] | None = None
     round: Annotated[Rounding, SECTION] | None = None
     tune_rounded: Annotated[Tuning, SECTION] | None = None
@@ -100,7 +103,7 @@ class Plan:
 
 
 SECTIONS: dict[str, Callable[..., Any]] = {
-    "prune": Pruning, "tune": Tuning, "round": Rounding, "tune_rounded": Tuning, "int8": OnBytes,
+    "prune": Pruning, "low_rank": LowRank, "tune": Tuning, "round": Rounding, "tune_rounded": Tuning, "int8": OnBytes,
 }  # fmt: skip
 
 
@@ -230,6 +233,11 @@ def _prune(run: Path, out: Path, given: Pruning, *_: Any) -> None:
     prune(run, out, given)
 
 
+def _low_rank(run: Path, out: Path, given: LowRank, *_: Any) -> None:
+    _cleared(out)
+    factorise(run, out, given)
+
+
 def _round(run: Path, out: Path, given: Rounding, *_: Any) -> None:
     _cleared(out)
     round_run(run, out, given)
@@ -259,7 +267,7 @@ def _on_bytes(run: Path, out: Path, given: OnBytes, *_: Any) -> None:
 
 
 _MAKERS: dict[str, Callable[..., None]] = {
-    "prune": _prune, "tune": _tune, "round": _round, "tune_rounded": _tune, "int8": _on_bytes,
+    "prune": _prune, "low_rank": _low_rank, "tune": _tune, "round": _round, "tune_rounded": _tune, "int8": _on_bytes,
 }  # fmt: skip
 
 
