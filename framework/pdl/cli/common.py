@@ -24,7 +24,7 @@ Overrides = Annotated[
         metavar="OVERRIDES", help="Settings in hydra's grammar: train.epochs=3  +key=value  ~key", show_default=False
     ),
 ]
-STORES = ("fp32", "bf16", "fp16")
+STORES = ("fp32", "bf16", "fp16", "k4", "k5", "k6", "k7", "k8")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result, warnings and errors alone.")]
 Verbose = Annotated[

@@ -42,7 +42,10 @@ def command(
         str | None, typer.Option("--weights", help="best or last; by default those of the run's test.")
     ] = None,
     store: Annotated[
-        str, typer.Option("--store", metavar="TYPE", help="fp32, or bf16 or fp16: half the bytes, measured.")
+        str,
+        typer.Option(
+            "--store", metavar="TYPE", help="fp32, bf16 or fp16 (half the bytes), k4 to k8 (shared values); measured."
+        ),
     ] = "fp32",
     form: Annotated[
         str,

@@ -26,7 +26,10 @@ def command(
     task: Annotated[str | None, typer.Option("--task", help="By default what the bundle says it is for.")] = None,
     origin: Annotated[str | None, typer.Option("--origin", help="Who made the weights.")] = None,
     store: Annotated[
-        str, typer.Option("--store", metavar="TYPE", help="Of a run: fp32, or bf16 or fp16: half the bytes, measured.")
+        str,
+        typer.Option(
+            "--store", metavar="TYPE", help="Of a run: fp32, bf16 or fp16 (half the bytes), k4 to k8 (shared values)."
+        ),
     ] = "fp32",
     force: Annotated[bool, typer.Option("--force", help="Replace a wheel that holds something else.")] = False,
     json: Json = False,

@@ -16,7 +16,9 @@ program stays in float32. Vectors (biases, norms) stay float32: they are few, an
 bundle with float32 weights must pass the check above first; then the stored one must give the same answers, with
 outputs within `ROUNDINGS` times one rounding of the largest (6 % for bf16, 0.8 % for fp16). Rounding errors of layers
 are independent and add up like the root of their number, so this leaves room for hundreds of layers; what is beyond has
-been damaged by the storage. What the rounding costs in the task's own metric is measured by `pdl export`.
+been damaged by the storage. With "k4" to "k8" the elements of each matrix and kernel share 2^4 to 2^8 values, which
+are chosen for it, and only their numbers are stored; the same check holds, with a rounding of 2^-4 to 2^-8. What the
+rounding costs in the task's own metric is measured by `pdl export`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -42,11 +44,13 @@ from pdl.runtime.decoding import stored
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, of_bundle
-from pdl.runtime.weights import HALVES
+from pdl.runtime.weights import BITS, HALVES, coded
 
-Store = Literal["fp32", "bf16", "fp16"]
-#: the largest relative error of one rounding
-ROUNDING = {"bf16": 2.0**-8, "fp16": 2.0**-11}
+Store = Literal["fp32", "bf16", "fp16", "k4", "k5", "k6", "k7", "k8"]
+#: how a word of `Store` shares values: bits of an element
+SHARED = {f"k{bits}": bits for bits in BITS}
+#: the largest relative error of one rounding; of shared values, of the largest number
+ROUNDING = {"bf16": 2.0**-8, "fp16": 2.0**-11, **{store: 2.0**-bits for store, bits in SHARED.items()}}
 ROUNDINGS = 16
 _FAULT = "This is a fault in pdl: please report it with the recipe"
 
@@ -88,7 +92,7 @@ def write(
 ) -> Written:
     """Write the bundle of a deployment, whole or not at all. CheckError where it does not agree with the model.
 
-    store   "bf16" or "fp16" keep weights in half the bytes; see the module
+    store   "bf16" or "fp16" keep weights in half the bytes, "k4" to "k8" as shared values; see the module
     """
     program, notes = traced(deployment)
     stream = None if deployment.stream is None else trace_stream(deployment.stream)
@@ -145,18 +149,32 @@ def to_bytes(
         config=config,
         licence=deployment.licence,
         metrics=metrics,
-        about={**deployment.about, **({} if store == "fp32" else {"stored": f"matrices and kernels in {store}"})},
+        about={**deployment.about, **({} if store == "fp32" else {"stored": f"matrices and kernels {_how(store)}"})},
     )
 
 
-def halved(arrays: Mapping[str, Array], store: Store) -> dict[str, Array]:
-    """The arrays as they are stored: float32 of two and more dimensions rounded to the nearest bfloat16 or float16.
+def _how(store: Store) -> str:
+    return f"of {1 << SHARED[store]} shared values" if store in SHARED else f"in {store}"
 
-    UsageError for another word, CheckError where a finite number is too large for float16.
+
+def halved(arrays: Mapping[str, Array], store: Store) -> dict[str, Array]:
+    """The arrays as they are stored: float32 of two and more dimensions rounded to the nearest bfloat16 or float16, or
+    as shared values, where that takes fewer bytes.
+
+    UsageError for another word, CheckError where a finite number is too large for float16, or values cannot be shared.
     """
-    if store not in HALVES:
-        raise UsageError(f"--store {store}: choose fp32, {' or '.join(HALVES)}")
-    kept = {}
+    if store not in ROUNDING:
+        raise UsageError(f"--store {store}: choose one of {', '.join(get_args(Store))}")
+    kept: dict[str, Array] = {}
+    if store in SHARED:
+        for name, array in arrays.items():
+            kept[name] = array
+            if array.dtype == np.float32 and array.ndim >= 2 and array.size:
+                if not np.isfinite(array).all():
+                    raise CheckError(f"{name} has numbers that are not finite, which share no values; use --store fp32")
+                made = coded(array, SHARED[store])
+                kept[name] = made if made.nbytes < array.nbytes else array
+        return kept
     for name, array in arrays.items():
         kept[name] = array
         if array.dtype == np.float32 and array.ndim >= 2:
@@ -175,7 +193,8 @@ def compare_stored(session: Session, deployment: Deployment, store: Store) -> Co
     try:
         return compare(session, deployment, ROUNDINGS * ROUNDING[store], "Rounding costs this model too much")
     except CheckError as error:
-        other = "--store fp16, which rounds finer, or --store fp32" if store == "bf16" else "--store fp32"
+        finer = "fp16" if store == "bf16" else f"k{SHARED[store] + 1}" if SHARED.get(store, 8) < 8 else ""
+        other = f"--store {finer}, which rounds finer, or --store fp32" if finer else "--store fp32"
         raise CheckError(f"with weights stored as {store}: {error}; use {other}") from None
 
 

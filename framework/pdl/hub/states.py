@@ -127,6 +127,8 @@ def _of_bundle(source: str, file: Path) -> State:
         raise UsageError(f"{source}: a bundle imported from {made} is for deployment only; no net can take its weights")
     if (precision := about.get("precision")) in ("int8", "w8", "w4"):
         raise UsageError(f"{source}: a bundle in {precision} is for deployment only; use the one it was made from")
+    if (kept := str(about.get("stored", ""))).endswith("shared values"):
+        raise UsageError(f"{source}: a bundle with {kept} is for deployment only; use the one it was made from")
     arrays = {name: a for name, a in bundle.weights.items() if not _NAMELESS.match(name)}
     return State(source, arrays, "pdl", _net_of_recipe(bundle.config) or str(about.get("model", "")))
 

@@ -31,7 +31,7 @@ _WHERE = "program.json"
 def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) -> Program:
     """The verified program; its captured tensors are `weights`, which must be exactly those it names.
 
-    Weights of a float32 program that are stored in bfloat16 or float16 become float32 here.
+    Weights of a float32 program that are stored in bfloat16, in float16 or as shared values become float32 here.
     """
     _check_program(data, source, _WHERE)
     names = [value["name"] for value in data["captures"]]
@@ -40,10 +40,11 @@ def program_of(data: dict[str, Any], weights: Mapping[str, Array], source: str) 
     unknown, unused = sorted(set(names) - weights.keys()), sorted(weights.keys() - set(names))
     check(not unknown, source, _WHERE, f"captures {listed(unknown, 5)}, which weights.safetensors lacks")
     check(not unused, source, "weights.safetensors", f"holds {listed(unused, 5)}, which the program does not read")
-    tensors = {
-        value["name"]: Tensor._wrap(widened(weights[value["name"]], ALL[value["dtype"]])) for value in data["captures"]
-    }
     try:
+        tensors = {
+            value["name"]: Tensor._wrap(widened(weights[value["name"]], ALL[value["dtype"]], value["shape"]))
+            for value in data["captures"]
+        }
         program = verify(Program.from_dict(data, tensors.__getitem__), "reading it")
     except LimitError:
         raise

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pdl.dtype import Array, DType, bfloat16
-from pdl.errors import DtypeError
+from pdl.errors import DataError, DtypeError
 from pdl.runtime.strict import check, check_keys, fault, parse
 
 ALIGN = 64
@@ -29,6 +29,8 @@ DTYPES: dict[str, DType] = {
 NAMES: dict[DType, str] = {dtype: name for name, dtype in DTYPES.items()}
 #: how floats may lie in a file beside float32, by the word that people write
 HALVES: dict[str, DType] = {"bf16": bfloat16, "fp16": np.dtype(np.float16)}
+BITS = (4, 5, 6, 7, 8)  # of an element that shares its value
+LLOYD, CHUNK = 40, 1 << 20
 _ENTRY: dict[str, type | tuple[type, ...]] = {"dtype": str, "shape": list, "data_offsets": list}
 
 
@@ -63,14 +65,66 @@ def pieces(
         yield np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data
 
 
-def widened(array: Array, dtype: DType) -> Array:
-    """The array as a float32 program reads it: one stored in half the bytes becomes float32, exactly, and read-only.
+def widened(array: Array, dtype: DType, shape: Sequence[int | str] = ()) -> Array:
+    """The array as a float32 program reads it: one stored in half the bytes becomes float32, exactly, and read-only; so
+    does one of shared values (`coded`).
 
-    dtype   what the program says of it; any other pair of dtypes is left alone
+    dtype, shape   what the program says of it; any other pair of dtypes is left alone. DataError where shared values
+                   are not such
     """
-    if dtype != np.float32 or array.dtype not in HALVES.values():
+    if dtype != np.float32:
+        return array
+    if array.dtype == np.uint8:
+        return _decoded(array, shape)
+    if array.dtype not in HALVES.values():
         return array
     wide: Array = array.astype(np.float32)
+    wide.flags.writeable = False
+    return wide
+
+
+# -- shared values -----------------------------------------------------------------------------------------------------
+def coded(array: Array, bits: int) -> Array:
+    """An array of float32 in which 2^bits values are shared by all (Han et al., arXiv 1510.00149), as bytes: `bits`,
+    the values, and the number of that value which each element has, `bits` of them one behind the other.
+
+    Values are means of what is nearest to them (Lloyd, from values at equal steps).
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    ordered = np.sort(flat).astype(np.float64)
+    sums, values = np.concatenate([[0.0], np.cumsum(ordered)]), np.linspace(ordered[0], ordered[-1], 1 << bits)
+    for _ in range(LLOYD):
+        ends = np.searchsorted(ordered, (values[1:] + values[:-1]) / 2)
+        ends = np.concatenate([[0], ends, [flat.size]])
+        counts, totals = np.diff(ends), np.diff(sums[ends])
+        moved = np.where(counts > 0, totals / np.maximum(counts, 1), values)
+        if np.array_equal(moved, values):
+            break
+        values = np.sort(moved)
+    book = values.astype("<f4")
+    made = [np.array([bits], np.uint8), book.view(np.uint8)]
+    for begin in range(0, flat.size, CHUNK):
+        codes = np.searchsorted((book[1:] + book[:-1]) / 2, flat[begin : begin + CHUNK]).astype(np.uint8)
+        made.append(codes if bits == 8 else np.packbits(np.unpackbits(codes[:, None], axis=1)[:, 8 - bits :]))
+    return np.concatenate(made)
+
+
+def _decoded(data: Array, shape: Sequence[int | str]) -> Array:
+    """What `coded` made bytes of."""
+    sizes = [n for n in shape if type(n) is int]
+    count, bits = math.prod(sizes), int(data[0]) if data.ndim == 1 and data.size else 0
+    at = 1 + (4 << bits)
+    if len(sizes) != len(shape) or bits not in BITS or data.size != at + -(-count * bits // 8):
+        raise DataError(f"{data.size} bytes are no shared values of {BITS[0]} to {BITS[-1]} bits for {list(shape)}")
+    book, wide = data[1:at].copy().view("<f4"), np.empty(count, np.float32)
+    for begin in range(0, count, CHUNK):
+        part = data[at + begin * bits // 8 : at + -(-min(begin + CHUNK, count) * bits // 8)]
+        room = wide[begin : begin + CHUNK]
+        if bits < 8:
+            rows = np.unpackbits(part, count=room.size * bits).reshape(-1, bits)
+            part = np.packbits(np.pad(rows, ((0, 0), (8 - bits, 0))), axis=1)[:, 0]
+        np.take(book, part, out=room)
+    wide = wide.reshape(sizes)
     wide.flags.writeable = False
     return wide
 

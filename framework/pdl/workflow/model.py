@@ -28,7 +28,7 @@ from pdl.data import ArrayDataset, DataLoader, Dataset, IterableDataset
 from pdl.dims import Dim
 from pdl.dtype import Array
 from pdl.errors import UsageError
-from pdl.export.bundle import Written, write
+from pdl.export.bundle import Store, Written, write
 from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.ops.base import Spec
@@ -201,12 +201,15 @@ class Model:
         self.net.load_state_dict(tree["model"] if isinstance(tree.get("model"), dict) else tree)
         return self
 
-    def export(self, path: str | Path, *samples: Any, names: Sequence[str] = (), **facts: Any) -> Written:
+    def export(
+        self, path: str | Path, *samples: Any, names: Sequence[str] = (), store: Store = "fp32", **facts: Any
+    ) -> Written:
         """Write a bundle that `pdl.runtime.load` runs without the code of the net: same numbers, any batch size.
 
         samples   one array [N, ...] for each input of the net; the bundle is compared with the net on them, and is not
                   written where they differ (CheckError)
         names     of the inputs; by default x, or x0, x1, ...
+        store     how weights lie in the file: "bf16", "fp16", or "k4" to "k8" (`pdl.export.bundle`)
         facts     labels, card, licence, about: see `pdl.export.Deployment`
         """
         arrays = [np.asarray(x) for x in samples]
@@ -225,7 +228,7 @@ class Model:
         count = len(made) if isinstance(made, tuple | list) else 1
         outputs = ("y",) if count == 1 else tuple(f"y{i}" for i in range(count))
         kept = rows[:MAX_SAMPLES]
-        return write(path, Deployment(self.net, inputs, outputs, {}, {}, kept, lambda row: row, **facts))
+        return write(path, Deployment(self.net, inputs, outputs, {}, {}, kept, lambda row: row, **facts), store=store)
 
     def summary(self, shape: Sequence[int] | None = None) -> str:
         """A table of layers, output shapes, parameters and FLOPs, for an input of `shape` (with a batch size)."""
