@@ -8,8 +8,9 @@
 Every process has the whole batch of a workload (workloads.py), so two of them train twice the samples in a step: of a
 perfect machine they take no longer. A line has the median step of one process and of two, the speed-up in samples a
 second, the part of a step that a process waits for others or moves gradients, and pdl's speed through PyTorch's. The
-sides take turns, `--rounds` times; the median over the rounds is shown. Steps are those of `pdl.train.Trainer` and
-`ParallelTrainer`, compiled, and of eager PyTorch; batch norms of both keep statistics of their own, unless
+sides take turns, `--rounds` times; the median over the rounds is shown. What two processes apart reach at the same
+time (--apart) is what the machine's memory and caches leave of twice the speed. Steps are those of `pdl.train.Trainer`
+and `ParallelTrainer`, compiled, and of eager PyTorch; batch norms of both keep statistics of their own, unless
 --sync-batch-norm says otherwise for pdl. With --states bytes are counted, not time: of weights, gradients and the
 optimiser's state of a rank, and resident memory.
 
@@ -201,8 +202,11 @@ def torch_worker(name: str, args: argparse.Namespace) -> Row | None:
 
 
 # -- the race ----------------------------------------------------------------------------------------------------------
-def ask(side: str, name: str, ranks: int, args: argparse.Namespace, *, pieces: bool = False) -> Row:
-    """A measurement in processes of their own, each on a core; of one in `pieces`, as the pipeline has them."""
+def ask(
+    side: str, name: str, ranks: int, args: argparse.Namespace, *, pieces: bool = False, apart: bool = False
+) -> Row:
+    """A measurement in processes of their own, each on a core; of one in `pieces`, as the pipeline has them. `apart`:
+    two of one rank at the same time, of which the slower one answers."""
     python = sys.executable if side == "pdl" else args.torch_python
     worker = [python, __file__, "--worker", side, "--only", name, "--seconds", str(args.seconds), "--wire", args.wire]
     worker += ["--overlap", args.overlap, *(["--sync-batch-norm"] if args.sync_batch_norm else [])]
@@ -213,7 +217,9 @@ def ask(side: str, name: str, ranks: int, args: argparse.Namespace, *, pieces: b
         worker += ["--pieces"] if pieces else []
         worker += ["--pipeline", str(args.pipeline)] if ranks > 1 else []
     environment = {**os.environ, "PDL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    if ranks == 1:
+    if apart:
+        jobs = [start(["taskset", "-c", str(core), *worker], environment) for core in range(2)]
+    elif ranks == 1:
         jobs = [start(["taskset", "-c", "0", *worker], environment)]
     elif side == "pdl":
         from pdl.distributed.launcher import mpirun
@@ -228,7 +234,8 @@ def ask(side: str, name: str, ranks: int, args: argparse.Namespace, *, pieces: b
     answers = [job.communicate()[0] for job in jobs]
     if any(job.returncode for job in jobs):
         sys.exit(f"{side} {name} on {ranks}: it failed")
-    return dict(json.loads(answers[0].splitlines()[-1]))
+    rows = [dict(json.loads(answer.splitlines()[-1])) for answer in answers if answer]
+    return max(rows, key=lambda row: row["seconds"]) if apart else rows[0]
 
 
 def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
@@ -240,14 +247,19 @@ def race(name: str, args: argparse.Namespace) -> Row:
     """All sides on a workload."""
     sides = ("pdl", "torch") if args.torch_python else ("pdl",)
     found: dict[tuple[str, int], list[Row]] = {(side, n): [] for side in sides for n in RANKS}
+    lone: list[float] = []
     for _ in range(args.rounds):
         for side, n in found:
             found[side, n].append(ask(side, name, n, args))
             print(".", end="", file=sys.stderr, flush=True)
+        if args.apart:
+            lone.append(ask("pdl", name, 1, args, apart=True)["seconds"])
     made: Row = {}
     for side in sides:
         one, two = (statistics.median(row["seconds"] for row in found[side, n]) for n in RANKS)
         made |= {f"{side} 1": one, f"{side} 2": two, f"{side} speed-up": 2 * one / two}
+    if lone:
+        made["apart"] = 2 * made["pdl 1"] / statistics.median(lone)
     made["waiting"] = statistics.median(row["waiting"] for row in found["pdl", 2])
     if args.torch_python:
         made["ratio 1"], made["ratio 2"] = (made[f"torch {n}"] / made[f"pdl {n}"] for n in RANKS)
@@ -283,6 +295,7 @@ def main() -> None:
     parser.add_argument("--pipeline", type=int, default=1, metavar="P", help="processes that each have some layers")
     parser.add_argument("--micro-batches", type=int, default=8)
     parser.add_argument("--virtual-stages", type=int, default=1)
+    parser.add_argument("--apart", action="store_true", help="also two processes that know nothing of each other")
     parser.add_argument("--pieces", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", choices=("pdl", "torch"), help=argparse.SUPPRESS)

@@ -17,7 +17,7 @@ from pdl.errors import PackageError, PdlError
 
 _PIECE = 1 << 28  # bytes of one message; MPI counts them in 32 bits
 _ROLL_CALL = 61  # tag
-_SPIN, _NAP = 2e-4, 1e-4  # seconds: of asking without a pause, and most of a pause
+_SPIN, _YIELD, _NAP = 2e-4, 2e-3, 1e-4  # seconds: of asking without a pause, of leaving others the core, of a pause
 _ANSWER = 2.0  # seconds for it
 
 
@@ -158,16 +158,18 @@ class Group:
     # -- waiting -------------------------------------------------------------------------------------------------------
     def wait_for(self, done: Callable[[], bool]) -> None:
         """Ask until `done`; RankError naming those that are missing where that takes longer than the timeout. On one
-        machine whoever is waited for may need this core, so after a moment a sixteenth of the time is slept through."""
+        machine whoever is waited for may need this core: after a moment it is left to others, then slept through."""
         if done():
             return
-        begin, patience = time.perf_counter(), _SPIN if self.one_machine else 0.1
+        begin, patience = time.perf_counter(), _YIELD if self.one_machine else 0.1
         while not done():
             waited = time.perf_counter() - begin
             if waited > self.timeout:
                 raise Silence(self._silent())
             if waited > patience:
-                time.sleep(min(waited / 16, _NAP))
+                time.sleep(_NAP)
+            elif waited > _SPIN:
+                os.sched_yield()
         end = time.perf_counter()
         self.waited += end - begin
         if self.spans is not None:

@@ -77,9 +77,10 @@ class Plan:
     ops       what takes longest of the computing: (op, share)
     cut       what is said of the weights
     stages    of a pipeline: each with its process, what it begins with, bytes of its weights, of a micro-batch's memory
-              and of what it sends for one, how many are under way at most, and seconds forward and backward. Memory is
-              that of the process that needs most, "compute" that of the one that has most to do, and "bubble" the time
-              that it waits: (P - 1) / (v m) of it where all stages take equally long
+              and of what it sends for one, how many are under way at most, seconds forward and backward, and of
+              "sending", backward and forward, in which its process does nothing else, and "between" two of these.
+              Memory is that of the process that needs most, "compute" that of the one that has most to do, and "bubble"
+              the time that it waits: (P - 1) / (v m) of it where all stages take equally long
     """
 
     mesh: dict[str, int]
@@ -274,8 +275,9 @@ class Planner:
         first = counts[:-1].copy()
         result = rebuild(staged.result, lambda x: Tensor(next(values)))
         runner.seconds = {}
-        _least(once)
+        whole = _least(once)
         seconds = {key: min(times) for key, times in runner.seconds.items()}
+        between = max(0.0, whole - sum(seconds[action[:2]] for action in order)) / len(order)
         total = micros * self.settings.accumulate
         made = orders(ranks, pipe.chunks, total)
         plan = Plan(dict(sizes), round(float(result.weight)) * micros, cut=cut)
@@ -289,7 +291,9 @@ class Planner:
                 "weights": sum(pipe.named[n]._data.nbytes for n in owned), "micro_batch": stage.nbytes,
                 "under_way": most_under_way(made[stage.number % ranks])[stage.number],
                 "sent": sum(c.value.nbytes for c in (*away, *back)), "messages": len(away) + len(back),
+                "sending": [self.link.seconds(sum(c.value.nbytes for c in some), len(some)) for some in (back, away)],
                 "forward": seconds[True, stage.number], "backward": seconds[False, stage.number],
+                "between": between,
             })  # fmt: skip
 
         def of(rank: int, value: Callable[[dict[str, Any]], float]) -> float:
@@ -316,11 +320,13 @@ class Planner:
         plan.messages["pipeline"] = total * max(round(of(r, lambda each: each["messages"])) for r in range(ranks))
 
         def took(action: Action) -> float:
-            return seconds[action.forward, action.stage]
+            return seconds[action[:2]] + between
 
-        hop = max(self.link.seconds(each["sent"], each["messages"]) for each in plan.stages) / 2
-        compute = total * of(busiest, lambda each: each["forward"] + each["backward"])
-        alone, spread = makespan(made, took) or 0.0, makespan(made, took, hop) or 0.0
+        def with_messages(action: Action) -> float:
+            return took(action) + float(plan.stages[action.stage]["sending"][action.forward])
+
+        compute = total * of(busiest, lambda each: each["forward"] + each["backward"] + 2 * between)
+        alone, spread = makespan(made, took) or 0.0, makespan(made, with_messages, self.link.latency) or 0.0
         for p in self._learned():
             p.grad = p.grad if busiest in pipe.holders(learned[id(p)]) else None
         plan.seconds = {"compute": compute, "bubble": alone - compute}
