@@ -15,6 +15,7 @@ from pdl.export.bundle import halved
 from pdl.hub.states import read_state
 from pdl.runtime import load, weights
 from pdl.runtime.bundle import read
+from pdl.runtime.info import info
 
 F32 = np.dtype(np.float32)
 
@@ -70,5 +71,6 @@ def test_a_bundle_of_shared_values_answers(tmp_path: Path) -> None:
     assert sizes["k8"] < 0.4 * sizes["fp32"]
     assert sizes["k4"] < 0.16 * sizes["fp32"]
     assert read(tmp_path / "k4.pdl").meta["about"]["stored"] == "matrices and kernels of 16 shared values"
+    assert "bytes of shared values" in info(tmp_path / "k4.pdl")["weights"]
     with pytest.raises(UsageError, match="for deployment only"):
         read_state(tmp_path / "k4.pdl")
