@@ -1,8 +1,9 @@
 """Several processes that serve the same models on one socket: a parent that starts them, and starts again what ends.
 
 All accept from the same socket, so that connections which wait belong to none of them, and a worker that is killed
-takes along only what it was answering. Files of bundles are mapped by each and lie in memory once; metrics lie in
-memory that all share. The parent loads no model: SIGHUP, SIGTERM and SIGINT are handed on.
+takes along only what it was answering. Workers whose parent is gone drain and end. Files of bundles are mapped by each
+and lie in memory once; metrics lie in memory that all share. The parent loads no model: SIGHUP, SIGTERM and SIGINT are
+handed on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -85,12 +87,13 @@ class Workers:
         self.began = [0.0] * count
         self.tries = [0] * count
         self.ending = False
+        self._alive, self._own = os.pipe()  # nobody writes: workers read its end when this process is gone
 
     def _start(self, number: int) -> int:
         """Start a worker; what it writes to when it is ready."""
         reading, writing = os.pipe()
         told, telling = os.pipe()
-        handed = (self.sock.fileno(), self.shared.descriptor, writing, told)
+        handed = (self.sock.fileno(), self.shared.descriptor, writing, told, self._alive)
         for each in handed:
             os.set_inheritable(each, True)
         words = [sys.executable, "-m", "pdl.serving.workers", *map(str, (number, self.count + 1, *handed))]
@@ -164,7 +167,8 @@ class Workers:
 
 def main(words: Sequence[str]) -> int:
     """A worker: its number, how many parts the metrics have, and descriptors."""
-    number, parts, listening, shared, ready, told = map(int, words)
+    number, parts, listening, shared, ready, told, alive = map(int, words)
+    threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
     with os.fdopen(told, "rb") as file:
         plan = json.loads(file.read())
     log = Log(worker=number)
@@ -187,6 +191,12 @@ def main(words: Sequence[str]) -> int:
         log("error", error=str(error))
         return error.exit_code
     return 0 if drained else 1
+
+
+def _end_with_parent(alive: int) -> None:
+    """Drain when the parent is gone, be it by kill -9."""
+    os.read(alive, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":
