@@ -67,7 +67,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pip_install(where: Path, *what: str | Path) -> None:
     """Into the environment, without dependencies and without an index."""
     pip = (sys.executable, "-m", "pip", "--python", where / "venv/bin/python")
-    run(*pip, "install", "--no-deps", "--no-index", *what, cwd=where)
+    run(*pip, "install", "--no-deps", "--no-index", *what, cwd=where, PIP_BUILD_CONSTRAINT="")  # nothing is built apart
 
 
 def pdl_in(where: Path, *words: str | Path, **env: str) -> str:

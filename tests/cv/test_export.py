@@ -206,7 +206,7 @@ def test_storage_that_damages_is_refused(run: Path, tmp_path: Path) -> None:  # 
         write(tmp_path / "model.pdl", deployment, store="bf16")
     assert not (tmp_path / "model.pdl").exists()
     assert write(tmp_path / "model.pdl", deployment, store="fp16").stored is not None
-    with pytest.raises(UsageError, match="--store fp8: choose fp32, bf16 or fp16"):
+    with pytest.raises(UsageError, match="--store fp8: choose one of fp32, bf16, fp16, k4"):
         write(tmp_path / "model.pdl", deployment, store="fp8")
 
 
