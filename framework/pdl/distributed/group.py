@@ -85,7 +85,7 @@ class Group:
         #: while set, called as ``spans(what, begin, end, bytes)`` (seconds of `time.perf_counter`) for messages, when
         #: it is seen that they have come, and as "wait" for the time in `wait_for`
         self.spans: Callable[[str, float, float, int], None] | None = None
-        self.hosts = [os.uname().nodename] * self.size
+        self.hosts = [os.uname().nodename] * self.size  # until they have told: waiting for that asks, too
         self.hosts = self.texts(self.hosts[0])
 
     @property

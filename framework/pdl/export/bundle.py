@@ -136,7 +136,7 @@ def to_bytes(
     else:
         content, arrays = content_of(program, list(deployment.inputs), list(deployment.outputs), stream)
     if store != "fp32":
-        arrays = halved(arrays, store)
+        arrays = as_stored(arrays, store)
     return bundle.pack(
         content,
         arrays,
@@ -157,7 +157,7 @@ def _how(store: Store) -> str:
     return f"of {1 << SHARED[store]} shared values" if store in SHARED else f"in {store}"
 
 
-def halved(arrays: Mapping[str, Array], store: Store) -> dict[str, Array]:
+def as_stored(arrays: Mapping[str, Array], store: Store) -> dict[str, Array]:
     """The arrays as they are stored: float32 of two and more dimensions rounded to the nearest bfloat16 or float16, or
     as shared values, where that takes fewer bytes.
 
@@ -165,27 +165,29 @@ def halved(arrays: Mapping[str, Array], store: Store) -> dict[str, Array]:
     """
     if store not in ROUNDING:
         raise UsageError(f"--store {store}: choose one of {', '.join(get_args(Store))}")
-    kept: dict[str, Array] = {}
-    if store in SHARED:
-        for name, array in arrays.items():
-            kept[name] = array
-            if array.dtype == np.float32 and array.ndim >= 2 and array.size:
-                if not np.isfinite(array).all():
-                    raise CheckError(f"{name} has numbers that are not finite, which share no values; use --store fp32")
-                made = coded(array, SHARED[store])
-                kept[name] = made if made.nbytes < array.nbytes else array
-        return kept
-    for name, array in arrays.items():
-        kept[name] = array
-        if array.dtype == np.float32 and array.ndim >= 2:
-            with np.errstate(over="ignore"):
-                kept[name] = array.astype(HALVES[store])
-            if not np.array_equal(np.isfinite(kept[name]), np.isfinite(array)):
-                largest = float(np.abs(array[np.isfinite(array)]).max())
-                raise CheckError(
-                    f"{name} holds {largest:.3g}, more than the 65504 of float16; nothing was written: use --store bf16"
-                )
-    return kept
+    form = _shared if store in SHARED else _halved
+    return {
+        name: form(name, array, store) if array.dtype == np.float32 and array.ndim >= 2 else array
+        for name, array in arrays.items()
+    }
+
+
+def _shared(name: str, array: Array, store: Store) -> Array:
+    if not np.isfinite(array).all():
+        raise CheckError(f"{name} has numbers that are not finite, which share no values; use --store fp32")
+    made = coded(array, SHARED[store]) if array.size else array
+    return made if made.nbytes < array.nbytes else array
+
+
+def _halved(name: str, array: Array, store: Store) -> Array:
+    with np.errstate(over="ignore"):
+        made: Array = array.astype(HALVES[store])
+    if not np.array_equal(np.isfinite(made), np.isfinite(array)):
+        largest = float(np.abs(array[np.isfinite(array)]).max())
+        raise CheckError(
+            f"{name} holds {largest:.3g}, more than the 65504 of float16; nothing was written: use --store bf16"
+        )
+    return made
 
 
 def compare_stored(session: Session, deployment: Deployment, store: Store) -> Comparison:

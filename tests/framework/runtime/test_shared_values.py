@@ -11,7 +11,7 @@ import pytest
 import pdl
 from pdl import nn
 from pdl.errors import CheckError, DataError, UsageError
-from pdl.export.bundle import halved
+from pdl.export.bundle import as_stored
 from pdl.hub.states import read_state
 from pdl.runtime import load, weights
 from pdl.runtime.bundle import read
@@ -48,9 +48,9 @@ def test_damaged_ones_are_refused() -> None:
         with pytest.raises(DataError, match="no shared values"):
             weights.widened(wrong, F32, shape)
     with pytest.raises(CheckError, match="not finite"):
-        halved({"w": np.full((2, 99), np.inf, np.float32)}, "k4")
+        as_stored({"w": np.full((2, 99), np.inf, np.float32)}, "k4")
     with pytest.raises(UsageError, match="choose one of"):
-        halved({}, "k9")  # type: ignore[arg-type]
+        as_stored({}, "k9")  # type: ignore[arg-type]
 
 
 def test_a_bundle_of_shared_values_answers(tmp_path: Path) -> None:
