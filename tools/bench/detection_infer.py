@@ -115,7 +115,7 @@ def pdl_side(name: str, folder: Path, threads: int) -> Answer:
 
 def prepared(photo: bytes, size: int) -> Any:
     """The input [1, 3, size, size] of the bytes of a file, by OpenCV."""
-    return blob(decoded(photo), size)[0]
+    return blob(decoded(photo), (size, size))[0]
 
 
 def decoded(photo: bytes) -> Any:
@@ -125,16 +125,16 @@ def decoded(photo: bytes) -> Any:
     return cv2.imdecode(np.frombuffer(photo, np.uint8), cv2.IMREAD_COLOR)
 
 
-def blob(image: Any, size: int) -> tuple[Any, float, int, int]:
-    """The input, and the scale and the place (left, top) of the image in it."""
+def blob(image: Any, size: tuple[int, int]) -> tuple[Any, float, int, int]:
+    """The input of `size` (height, width), and the scale and the place (left, top) of the image in it."""
     import cv2
 
     height, width = image.shape[:2]
-    scale = min(size / height, size / width)
+    scale = min(size[0] / height, size[1] / width)
     h, w = round(height * scale), round(width * scale)
-    left, top = (size - w) // 2, (size - h) // 2
+    left, top = (size[1] - w) // 2, (size[0] - h) // 2
     small = cv2.resize(image, (w, h), interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
-    edges = top, size - h - top, left, size - w - left
+    edges = top, size[0] - h - top, left, size[1] - w - left
     small = cv2.copyMakeBorder(small, *edges, cv2.BORDER_CONSTANT, value=(FILL, FILL, FILL))
     params = cv2.dnn.Image2BlobParams()
     params.scalefactor = tuple(1 / (255 * s) for s in STD)
@@ -156,7 +156,7 @@ def peer_side(name: str, form: str, folder: Path, threads: int) -> Answer:
 
     def answer() -> int:
         image = decoded(photo)
-        x, scale, left, top = blob(image, facts["size"])
+        x, scale, left, top = blob(image, (facts["size"], facts["size"]))
         found = [each[0] for each in session.run(None, {"image": x})]
         boxes, scores, labels = chosen(*found, facts) if form == "dense" else found[:3]
         kept = labels >= 0

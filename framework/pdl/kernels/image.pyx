@@ -1,5 +1,7 @@
 """Pictures of bytes: resizing as OpenCV does it, and tables of 256 values (what they need in tables, the caller makes);
-images read at points and in regions that a net computes."""
+the class of the highest score of each pixel; images read at points and in regions that a net computes."""
+
+from math import isfinite
 
 from libc.stdint cimport int32_t, uint8_t
 
@@ -37,6 +39,8 @@ cdef extern from "table.h" namespace "pdl":
         void linear(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t y_step, int64_t width,
                     const int32_t* rows, const int32_t* columns) except + nogil
         void lookup(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c) noexcept nogil
+        void highest(uint8_t* y, const float* x, int64_t h, int64_t w, int64_t c, int64_t height, int64_t width,
+                     const double* factor, const double* shift) except + nogil
     cdef cppclass Table:
         const ImageTable* image
     const Table& table() noexcept nogil
@@ -133,6 +137,29 @@ def lookup(
     if x.shape[0] and x.shape[1]:
         with nogil:
             table().image.lookup(&y[0, 0], &x[0, 0], &values[0, 0], x.shape[0] * x.shape[1], x.shape[1])
+
+
+def highest(
+    uint8_t[:, ::1] y,              # OUT [h, w]
+    const float[:, :, ::1] x,       # IN  [H, W, C], of at most 256 channels
+    tuple factor,                   # of rows and of columns
+    tuple shift,
+):
+    """y[i, j] = the channel of the highest value, the first of equals, of x read bilinearly at row factor[0] i + shift[0]
+    and column factor[1] j + shift[1]; outside, the nearest cell's."""
+    cdef double[2] by
+    cdef double[2] offset
+    by[0], by[1] = factor
+    offset[0], offset[1] = shift
+    if not 1 <= x.shape[2] <= 256 or x.shape[0] == 0 or x.shape[1] == 0:
+        raise ShapeError(f"highest: x {(<object>x).shape} holds no cell, or not 1 to 256 channels")
+    if x.shape[1] * x.shape[2] > 0x7FFFFFFF:
+        raise ShapeError(f"highest: a row of x {(<object>x).shape} is longer than 2^31 numbers")
+    if not all(isfinite(value) for value in (*factor, *shift)):
+        raise ValueError(f"highest: factor {factor} and shift {shift} are finite")
+    if y.size:
+        with nogil:
+            table().image.highest(&y[0, 0], &x[0, 0, 0], x.shape[0], x.shape[1], x.shape[2], y.shape[0], y.shape[1], by, offset)
 
 
 PADDING = {"zeros": kZeros, "border": kBorder, "reflection": kReflection}

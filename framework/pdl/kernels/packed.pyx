@@ -46,8 +46,10 @@ cdef int weights_of(Geometry* g, str form, tuple kernel, tuple window) except -1
         g.kernel[d], g.stride[d], g.pad[d], g.dilation[d] = kernel[d], stride[d], pad[d], dilation[d]
         if g.stride[d] < 1 or g.dilation[d] < 1 or g.pad[d] < 0:
             raise ValueError("packed: stride and dilation are at least 1, padding at least 0")
-    if form not in ("rows", "taps") and (kernel[:3] != (1, 3, 3) or (*stride, *dilation) != (1,) * 6 or g.c % 16 or g.o % 16 or pad[0]):
-        raise ValueError(f"packed: {form} takes 3x3 weights of stride and dilation 1, channels in sixteens, not {kernel}")
+    if form not in ("rows", "taps") and (kernel[:3] != (1, 3, 3) or (*stride, dilation[0]) != (1,) * 4 or pad[0] or pad[1] % dilation[1]
+                                         or pad[2] % dilation[2] or g.c % 16 or g.o % 16):
+        raise ValueError(f"packed: {form} takes 3x3 weights of stride 1, padding in multiples of the dilation, channels in sixteens, not "
+                         f"{kernel}")
     return 0
 
 

@@ -78,6 +78,11 @@ def packed_size(form: str, shape: tuple[int, ...], dtype: DType) -> int:
         raise UsageError(str(error)) from error
 
 
+def filters(stride: tuple[int, ...], padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...]) -> bool:
+    """Whether Winograd's forms know such a window: a dilation makes as many images of one, whose borders must meet."""
+    return set(stride) <= {1} and all(before % step == 0 for (before, _), step in zip(padding, dilation, strict=True))
+
+
 class PackedConv(_Window):
     """y = f(conv(x, w) (+ b) (+ residual)), w of shape `kernel` [*kernel, C, O] packed in `form`, f the function
     `activation` of `UNARY`; the window is that of `Conv`, with one group."""
@@ -95,8 +100,11 @@ class PackedConv(_Window):
         conv = Conv(self.stride, self.padding, self.dilation, 1)
         y = conv.infer(x, Spec(self.kernel, x.dtype), b)
         check_packed(name, self.form, self.kernel, x, packed)
-        if self.form.startswith("winograd") and any(s != 1 for s in (*self.stride, *self.dilation)):
-            raise UsageError(f"{name}: {self.form} takes stride and dilation 1, not {self.stride} and {self.dilation}")
+        if self.form.startswith("winograd") and not filters(self.stride, self.padding, self.dilation):
+            raise UsageError(
+                f"{name}: {self.form} takes a stride of 1 and a padding in multiples of the dilation, not stride "
+                f"{self.stride}, padding {self.padding} and dilation {self.dilation}"
+            )
         return check_then(name, self.activation, y, residual)
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:

@@ -125,7 +125,7 @@ def test_scores_are_enlarged_as_resize_does() -> None:
     scores = np.random.default_rng(0).standard_normal((6, 5, 4)).astype(np.float32)
     large = pdl.resize(pdl.tensor(scores[None]), (30, 40)).numpy()[0]
     found = classes_of(scores, Frame(30, 40), (30, 40))
-    assert np.mean(found == large.argmax(-1)) > 0.995  # OpenCV interpolates in 1/32 of a cell
+    assert np.mean(found == large.argmax(-1)) > 0.999  # but for scores that are nearly equal
 
 
 def test_the_frame_of_a_letterbox_is_undone() -> None:

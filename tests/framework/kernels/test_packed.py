@@ -25,8 +25,9 @@ ROWS: list[tuple[Any, ...]] = [
     ((2, 5, 6, 7, 9), (3, 2, 3), 18, (2, 1, 1), (1, 0), ONE),
     ((1, 1, 40, 40, 16), (1, 3, 3), 96, ONE, (0, 0), ONE),
     ((1, 1, 64, 64, 272), ONE, 64, ONE, (0, 0), ONE),
+    ((1, 1, 9, 30, 160), (1, 3, 3), 33, (1, 1, 2), (2, 1), (1, 1, 2)),
 ]
-#: n, height, width, channels, outputs, padding: ragged tiles, few and many tiles, few and many weights
+#: n, height, width, channels, outputs, padding, dilation: ragged tiles, few and many tiles, few and many weights
 WINOGRAD = [
     (1, 5, 7, 16, 16, 1),
     (2, 9, 11, 32, 48, 1),
@@ -34,6 +35,9 @@ WINOGRAD = [
     (1, 14, 13, 144, 160, 1),
     (4, 28, 28, 16, 32, 2),
     (1, 4, 4, 256, 272, 1),
+    (2, 13, 9, 32, 48, 2, 2),
+    (1, 12, 15, 144, 160, 4, 4),
+    (3, 9, 17, 16, 32, 6, 3),
 ]
 #: few outputs: depth, strides, dilation, windows larger than the image
 TAPS: list[tuple[Any, ...]] = [
@@ -153,8 +157,9 @@ def test_hard_swish_of_infinities(rows: int, columns: int) -> None:
 @pytest.mark.parametrize("form", ["winograd2", "winograd4"])
 @pytest.mark.parametrize("shape", WINOGRAD, ids=lambda s: "x".join(map(str, s)))
 def test_winograd(shape: tuple[int, ...], form: str, dtype: Any, how: dict[str, Any]) -> None:
-    n, h, w, c, o, pad = shape
-    compare(form, dtype, (n, 1, h, w, c), (1, 3, 3), o, ONE, (pad, pad), ONE, how)
+    n, h, w, c, o, pad, *apart = shape
+    dilation = (1, *(apart or (1,)) * 2)
+    compare(form, dtype, (n, 1, h, w, c), (1, 3, 3), o, ONE, (pad, pad), dilation, how)
 
 
 @pytest.mark.parametrize(("form", "most"), [("rows", 9e-7), ("winograd2", 6e-7), ("winograd4", 4e-6)])
@@ -192,6 +197,7 @@ def test_threads_change_no_bit(form: str, threads: int) -> None:
         ("winograd4", (1, 3, 3, 16, 24), (ONE, (0, 1, 1), ONE)),
         ("winograd2", (1, 3, 3, 16, 16), ((1, 2, 2), (0, 1, 1), ONE)),
         ("winograd2", (1, 5, 5, 16, 16), (ONE, (0, 1, 1), ONE)),
+        ("winograd4", (1, 3, 3, 16, 16), (ONE, (0, 3, 3), (1, 2, 2))),
         ("columns", (1, 3, 3, 16, 16), (ONE, (0, 1, 1), ONE)),
         ("taps", (1, 3, 3, 8, 1), (ONE, (0, 1, 1), ONE)),
         ("rows", (1, 3, 3, 8, 16), (ONE, (0, 1, 1), ONE)),

@@ -21,6 +21,6 @@ const UpdateTable<T> Kernels<T>::update = {
 PDL_INSTANTIATE(Update, update)
 
 const CopyTable kCopyTable = {.copy = copying::copy, .convert = copying::convert};
-const ImageTable kImageTable = {.area = image::area, .linear = image::linear, .lookup = image::lookup};
+const ImageTable kImageTable = {.area = image::area, .linear = image::linear, .lookup = image::lookup, .highest = image::highest};
 
 }  // namespace pdl::PDL_ISA

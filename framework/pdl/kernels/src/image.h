@@ -1,4 +1,5 @@
-// Pictures of bytes [H, W, C]: resizing as OpenCV does it (same sample points, same rounding), and tables of 256 values.
+// Pictures of bytes [H, W, C]: resizing as OpenCV does it (same sample points, same rounding), tables of 256
+// values, and the class of the highest score of each pixel.
 #pragma once
 #include "vec.h"
 
@@ -117,6 +118,66 @@ inline void lookup(float* y, const uint8_t* x, const float* table, int64_t n, in
     }
     for (int64_t p = begin; p < end; p++)
       for (int64_t channel = 0; channel < c; channel++) y[p * c + channel] = table[x[p * c + channel] * c + channel];
+  });
+}
+
+// Where output o of an axis of `size` cells reads: between cells low and high, `share` of the way; outside, the nearest cell.
+struct Between {
+  int64_t low, high;
+  float share;
+  Between(double at, int64_t size) {
+    const double inside = at > 0 ? (at < static_cast<double>(size - 1) ? at : static_cast<double>(size - 1)) : 0;
+    low = static_cast<int64_t>(inside), high = min64(low + 1, size - 1), share = static_cast<float>(inside - static_cast<double>(low));
+  }
+};
+
+// y [height, width]: the channel of the highest value, the first of equals, of x [h, w, c] read bilinearly at row factor[0] i + shift[0] and
+// column factor[1] j + shift[1]. A row of x is spread over the columns once, class by class, and serves all rows of y beside it.
+inline void highest(uint8_t* y, const float* x, int64_t h, int64_t w, int64_t c, int64_t height, int64_t width, const double* factor,
+                    const double* shift) {
+  parallel(height, 1 + 16384 / (width * c), [=](int64_t begin, int64_t end) {
+    const int64_t line = c * width;
+    float* spread[2];
+    spread[0] = static_cast<float*>(scratch(Slot::kAreaSums, (2 * line + 5 * width) * sizeof(float))), spread[1] = spread[0] + line;
+    float *share = spread[1] + line, *best = share + width;
+    int32_t* left = reinterpret_cast<int32_t*>(best + width);
+    int32_t *right = left + width, *which = right + width;
+    for (int64_t j = 0; j < width; j++) {
+      const Between at(factor[1] * static_cast<double>(j) + shift[1], w);
+      left[j] = static_cast<int32_t>(at.low * c), right[j] = static_cast<int32_t>(at.high * c), share[j] = at.share;
+    }
+    int64_t held[2] = {-1, -1};
+    // The place of row `row` among the spread ones; the other is kept if it is row `beside`.
+    const auto take = [&](int64_t row, int64_t beside) {
+      for (int i = 0; i < 2; i++)
+        if (held[i] == row) return i;
+      const int i = held[0] == beside ? 1 : 0;
+      held[i] = row;
+      const float* from = x + row * w * c;
+      for (int64_t k = 0; k < c; k++) {
+        float* to = spread[i] + k * width;
+        for (int64_t j = 0; j < width; j++) {
+          const float a = from[left[j] + k];
+          to[j] = a + share[j] * (from[right[j] + k] - a);
+        }
+      }
+      return i;
+    };
+    for (int64_t i = begin; i < end; i++) {
+      const Between at(factor[0] * static_cast<double>(i) + shift[0], h);
+      const float* up = spread[take(at.low, at.high)];
+      const float* down = spread[take(at.high, at.low)];
+      for (int64_t j = 0; j < width; j++) best[j] = up[j] + at.share * (down[j] - up[j]), which[j] = 0;
+      for (int64_t k = 1; k < c; k++) {
+        up += width, down += width;
+        for (int64_t j = 0; j < width; j++) {
+          const float value = up[j] + at.share * (down[j] - up[j]);
+          which[j] = value > best[j] ? static_cast<int32_t>(k) : which[j];
+          best[j] = value > best[j] ? value : best[j];
+        }
+      }
+      for (int64_t j = 0; j < width; j++) y[i * width + j] = static_cast<uint8_t>(which[j]);
+    }
   });
 }
 

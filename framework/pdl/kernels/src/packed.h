@@ -50,9 +50,16 @@ struct Windows {
     stride = there ? g.c : depth + 64 / static_cast<int64_t>(sizeof(T)) * (shares_sets(depth * static_cast<int64_t>(sizeof(T))) ? 1 : 0);
   }
 
-  // Copies numbers [k, k + n) of rows [first, last) of a pointwise convolution to `to`, `apart` from row to row.
+  // Copies numbers [k, k + n) of rows [first, last) to `to`, `apart` from row to row.
   void gather_part(T* to, int64_t apart, int64_t first, int64_t last, int64_t k, int64_t n) const {
-    for (int64_t r = first; r < last; r++, to += apart) copy_values(to, x + r * g.c + k, n);
+    if (is_pointwise(g)) {
+      for (int64_t r = first; r < last; r++, to += apart) copy_values(to, x + r * g.c + k, n);
+      return;
+    }
+    each_window(first, last, [&](int64_t image, int64_t d0, int64_t h0, int64_t w0) {
+      part(to, image, d0, h0, w0, k, k + n);
+      to += apart;
+    });
   }
 
   // Copies rows [first, last) to `to`.
@@ -61,10 +68,20 @@ struct Windows {
       for (int64_t r = first; r < last; r++, to += stride) copy_row(to, x + r * g.c, g.c);
       return;
     }
+    each_window(first, last, [&](int64_t image, int64_t d0, int64_t h0, int64_t w0) {
+      window(to, image, d0, h0, w0);
+      to += stride;
+    });
+  }
+
+ private:
+  // f(image, d0, h0, w0): where the windows of rows [first, last) begin.
+  template <class F>
+  void each_window(int64_t first, int64_t last, const F& f) const {
     int64_t w = first % g.out[2], h = first / g.out[2] % g.out[1], d = first / g.out[2] / g.out[1] % g.out[0];
     int64_t n = first / g.out[2] / g.out[1] / g.out[0];
-    for (int64_t r = first; r < last; r++, to += stride) {
-      window(to, n, d * g.stride[0] - g.pad[0], h * g.stride[1] - g.pad[1], w * g.stride[2] - g.pad[2]);
+    for (int64_t r = first; r < last; r++) {
+      f(n, d * g.stride[0] - g.pad[0], h * g.stride[1] - g.pad[1], w * g.stride[2] - g.pad[2]);
       if (++w < g.out[2]) continue;
       w = 0;
       if (++h < g.out[1]) continue;
@@ -73,7 +90,19 @@ struct Windows {
     }
   }
 
- private:
+  // Numbers [k, end) of a window, tap by tap.
+  void part(T* to, int64_t n, int64_t d0, int64_t h0, int64_t w0, int64_t k, int64_t end) const {
+    while (k < end) {
+      const int64_t tap = k / g.c, at = k - tap * g.c, count = min64(g.c - at, end - k);
+      const int64_t d = d0 + tap / (g.kernel[1] * g.kernel[2]) * g.dilation[0];
+      const int64_t h = h0 + tap / g.kernel[2] % g.kernel[1] * g.dilation[1], w = w0 + tap % g.kernel[2] * g.dilation[2];
+      const bool inside = d >= 0 && d < g.in[0] && h >= 0 && h < g.in[1] && w >= 0 && w < g.in[2];
+      if (inside) copy_values(to, x + (((n * g.in[0] + d) * g.in[1] + h) * g.in[2] + w) * g.c + at, count);
+      else memset(to, 0, count * sizeof(T));
+      to += count, k += count;
+    }
+  }
+
   static void copy_row(T* to, const T* from, int64_t n) {
     copy_values(to, from, n);
     if (n % kUnit<T> != 0) to[n] = T{};
@@ -161,13 +190,15 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
   const int64_t block = kUnit<T> == 2 || few ? depth : even_rows(depth, kBlock);
   const int64_t whole_rows = kRowBytes / (windows.stride * static_cast<int64_t>(sizeof(T)));
   // Where few whole rows fit, a block of k of many rows passes over all panels, and C grows in memory.
-  const bool deep = kUnit<T> == 1 && is_pointwise(g) && depth > block && whole_rows < kFarRows && whole_rows < m;
-  const int64_t span = deep ? block : depth, apart = deep && !windows.there ? block + 64 / static_cast<int64_t>(sizeof(T)) : windows.stride;
+  const bool deep = kUnit<T> == 1 && depth > block && whole_rows < kFarRows && whole_rows < m;
+  const bool by_columns = bands.columns > 1;
+  const bool shared = by_columns && !windows.there && !(deep && is_pointwise(g)) && m * windows.stride * static_cast<int64_t>(sizeof(T)) <= kSharedBytes;
+  const bool in_parts = deep && !windows.there && !shared;
+  const int64_t span = deep ? block : depth, apart = in_parts ? block + 64 / static_cast<int64_t>(sizeof(T)) : windows.stride;
   const int64_t strip = max64(tile, (deep ? kRowBytes / (block * static_cast<int64_t>(sizeof(T))) : whole_rows) / tile * tile);
   // Bands in pieces that another thread may take over, as far as weights and windows are not fetched much more often for it.
   const int64_t tiles = (m + tile - 1) / tile;
-  const bool near = panels * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes, by_columns = bands.columns > 1;
-  const bool shared = by_columns && !windows.there && !deep && m * windows.stride * static_cast<int64_t>(sizeof(T)) <= kSharedBytes;
+  const bool near = panels * panel * depth * static_cast<int64_t>(sizeof(T)) <= kRowBytes;
   const int64_t of_band = by_columns ? panels * tiles / bands.columns : near ? tiles : m / kFarRows;
   const int64_t cut = most == 1 || (by_columns && !windows.there && !shared) ? 1 : max64(1, min64(kPieces, of_band / bands.rows));
   const int64_t row_bands = bands.rows * (by_columns ? 1 : cut), runs = bands.columns * (by_columns ? cut : 1);
@@ -188,7 +219,7 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
         for (int64_t from_k = 0; from_k < depth; from_k += span) {
           const int64_t last = min64(row1, first + fit), to_k = min64(depth, from_k + span);
           const T* a = gathered != nullptr ? gathered + first * apart + from_k : copy;
-          if (gathered == nullptr && deep) windows.gather_part(copy, apart, first, last, from_k, to_k - from_k);
+          if (in_parts) windows.gather_part(copy, apart, first, last, from_k, to_k - from_k);
           else if (gathered == nullptr) windows.gather(copy, first, last);
           // Rows [row, end) of panel `at`, units of k from `k` on; where rows are few, of `count` panels.
           const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end, int64_t count = 1) {

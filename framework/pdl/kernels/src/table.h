@@ -81,6 +81,8 @@ struct ImageTable {
   void (*linear)(uint8_t* y, const uint8_t* x, int64_t h, int64_t w, int64_t c, int64_t y_step, int64_t width, const int32_t* rows,
                  const int32_t* columns);  // [4, h] and [4, w]: low, high, and their weights of 11 bits
   void (*lookup)(float* y, const uint8_t* x, const float* table, int64_t n, int64_t c);
+  void (*highest)(uint8_t* y, const float* x, int64_t h, int64_t w, int64_t c, int64_t height, int64_t width, const double* factor,
+                  const double* shift);  // of rows and of columns
 };
 
 template <class T>

@@ -2,6 +2,8 @@
 // Y = A^T [(G w G^T) . (B^T x B)] A over 6x6 tiles of x that give 4x4 tiles of y, so 36 multiplications stand for 144. The products over
 // channels are 36 matrix products on the batch-reduce micro-kernel; the transforms are additions on whole vectors of channels.
 //
+// Taps that lie apart (a dilation) see every so many-th row and column alone: as many images, side by side in one, each filtered for itself.
+//
 // Everything between loads and stores is float32, so bfloat16 images and weights are rounded nowhere else. Against float64 the results are
 // off by about 11 times what direct summation in float32 is off (tests/framework/kernels/test_winograd.py).
 #pragma once
@@ -15,16 +17,21 @@ constexpr int kOut = 4, kIn = 6, kPoints = kIn * kIn;  // of the filter that gra
 constexpr int64_t kLane = kLanes<float>, kWide = kPanel<float>, kMostRows = kMaxRows<float, 2>;
 
 // -- the plane of images that tiles are cut from --------------------------------------------------------------------------------------
-// An array [n, height, width, channels]; tile (n, ty, tx) begins at row ty * m - top, column tx * m - left.
+// An array [n, height, width, channels] of `apart` images side by side: rows and columns (r, c), (r + apart[0], c + apart[1]), ... are one.
+// Tile (n, r, c, ty, tx) begins at row ty * m - top of such an image, column tx * m - left.
 struct Plane {
-  int64_t n, height, width, channels, top, left;
+  int64_t n, height, width, channels, top, left, apart[2] = {1, 1};
+  int64_t row() const { return apart[0] * width * channels; }
+  int64_t column() const { return apart[1] * channels; }
 };
 
-// The tiles of m x m pixels of an output [n, height, width].
+// The tiles of m x m pixels of an output [n, height, width], as many of each of the images side by side.
 struct Tiles {
   int64_t m, down, across, count;
-  Tiles(int64_t n, int64_t height, int64_t width, int64_t side = kOut)
-      : m(side), down((height + m - 1) / m), across((width + m - 1) / m), count(n * down * across) {}
+  Tiles(int64_t n, int64_t height, int64_t width, int64_t side = kOut, int64_t apart0 = 1, int64_t apart1 = 1)
+      : m(side), down(((height + apart0 - 1) / apart0 + m - 1) / m), across(((width + apart1 - 1) / apart1 + m - 1) / m),
+        count(n * apart0 * apart1 * down * across) {}
+  Tiles(const Plane& p, int64_t side) : Tiles(p.n, p.height, p.width, side, p.apart[0], p.apart[1]) {}
 };
 
 // Where a tile lies in a plane, and which of its rows and columns are inside.
@@ -32,9 +39,11 @@ struct Place {
   int64_t at;  // of its first element, maybe outside
   int64_t row0, row1, column0, column1;
   Place(const Plane& p, const Tiles& t, int64_t tile, int64_t size) {
-    const int64_t image = tile / (t.down * t.across), y = tile / t.across % t.down * t.m - p.top, x = tile % t.across * t.m - p.left;
-    at = ((image * p.height + y) * p.width + x) * p.channels;
-    row0 = max64(0, -y), row1 = min64(size, p.height - y), column0 = max64(0, -x), column1 = min64(size, p.width - x);
+    const int64_t images = tile / (t.down * t.across), y = tile / t.across % t.down * t.m - p.top, x = tile % t.across * t.m - p.left;
+    const int64_t c = images % p.apart[1], r = images / p.apart[1] % p.apart[0], n = images / (p.apart[0] * p.apart[1]);
+    at = ((n * p.height + r + y * p.apart[0]) * p.width + c + x * p.apart[1]) * p.channels;
+    row0 = max64(0, -y), row1 = min64(size, (p.height - r + p.apart[0] - 1) / p.apart[0] - y);
+    column0 = max64(0, -x), column1 = min64(size, (p.width - c + p.apart[1] - 1) / p.apart[1] - x);
   }
   bool whole(int64_t size) const { return row0 == 0 && row1 == size && column0 == 0 && column1 == size; }
 };
@@ -46,7 +55,7 @@ inline __attribute__((always_inline)) void load_tile(V* to, const S* from, const
 #pragma GCC unroll 6
     for (int j = 0; j < kSize; j++) {
       const bool inside = whole || (i >= place.row0 && i < place.row1 && j >= place.column0 && j < place.column1);
-      to[i * kSize + j] = inside ? load(from + (i * p.width + j) * p.channels) : V{};
+      to[i * kSize + j] = inside ? load(from + i * p.row() + j * p.column()) : V{};
     }
 }
 
@@ -119,14 +128,14 @@ void from_points(S* y, const float* points, int64_t stride, const S* bias, const
 #pragma GCC unroll 4
       for (int i = 0; i < kM; i++) {
         if (i >= rows) break;
-        const int64_t at = place.at + i * p.width * p.channels + c;
+        const int64_t at = place.at + i * p.row() + c;
         F::output(line, 1, half + i * side, 1);
 #pragma GCC unroll 4
         for (int j = 0; j < kM; j++) line[j] += start;
         if (residual != nullptr)
-          for (int j = 0; j < columns; j++) line[j] += load(residual + at + j * p.channels);
+          for (int j = 0; j < columns; j++) line[j] += load(residual + at + j * p.column());
         function.apply(line, kM);
-        for (int j = 0; j < columns; j++) store(y + at + j * p.channels, line[j]);
+        for (int j = 0; j < columns; j++) store(y + at + j * p.column(), line[j]);
       }
     }
   }
@@ -137,9 +146,9 @@ template <class T>
 void count_tiles(const ColumnSums& sums, const T* y, const Plane& p, const Tiles& tiles, int64_t first, int64_t last) {
   for (int64_t tile = first; tile < last; tile++) {
     const Place place(p, tiles, tile, kOut);
-    const int across = static_cast<int>(place.column1), pixels = static_cast<int>(place.row1) * across;
+    const int across = static_cast<int>(max64(0, place.column1)), pixels = static_cast<int>(max64(0, place.row1)) * across;
     add_columns<T>(sums, pixels, static_cast<int>(p.channels),
-                   [&](int i) { return y + place.at + (i / across * p.width + i % across) * p.channels; });
+                   [&](int i) { return y + place.at + i / across * p.row() + i % across * p.column(); });
   }
 }
 
@@ -221,7 +230,7 @@ constexpr int64_t kShared = 8 * 1024 * 1024;  // points that stay in the cache t
 template <int kM = kOut, class S>
 void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in, const Plane& out, const Epilogue<S>* then = nullptr) {
   constexpr int points = Filter<kM>::kPoints;
-  const Tiles tiles(out.n, out.height, out.width, kM);
+  const Tiles tiles(out, kM);
   const int64_t c = in.channels, o = out.channels, each = tile_bytes(c, points) + tile_bytes(o, points), work = points * c * o;
   const int64_t weight_bytes = work * static_cast<int64_t>(sizeof(float));
   if (weight_bytes <= kNear || (weight_bytes <= 4 * kNear && tiles.count >= kMostRows * num_threads())) {
@@ -270,21 +279,23 @@ void correlate(S* y, const S* x, const float* u, const S* bias, const Plane& in,
 }
 
 // -- the three entries ------------------------------------------------------------------------------------------------------------------
-// Whether the transforms pay: 3x3 taps side by side, whole vectors of channels, tiles that are mostly used and enough of them.
+// Whether the transforms pay: 3x3 taps, whole vectors of channels, tiles that are mostly used and enough of them.
 template <class S>
 inline bool fits(const Geometry& g) {
   if (sizeof(Real<S>) != 4 || g.groups != 1 || g.in[0] != 1 || g.kernel[0] != 1 || g.kernel[1] != 3 || g.kernel[2] != 3) return false;
   for (int d = 0; d < 3; d++)
-    if (g.stride[d] != 1 || g.dilation[d] != 1) return false;
+    if (g.stride[d] != 1 || (d == 0 ? g.dilation[d] != 1 : g.pad[d] % g.dilation[d] != 0)) return false;
   if (g.c % kLane != 0 || g.o % kLane != 0 || g.c < 16 || g.o < 16) return false;
   // Where the CPU multiplies bf16, direct summation runs at twice the rate: few pixels would not repay the weights' 36 points.
   if (kUnit<S> == 2 && !kSplit<S> && g.n * g.out[1] * g.out[2] < 4 * (g.c + g.o)) return false;
-  const Tiles tiles(g.n, g.out[1], g.out[2]);
-  return tiles.count >= 2 * kMostRows && tiles.down * tiles.across * kOut * kOut <= g.out[1] * g.out[2] * 7 / 4;
+  const Tiles tiles(g.n, g.out[1], g.out[2], kOut, g.dilation[1], g.dilation[2]);
+  return tiles.count >= 2 * kMostRows && tiles.count * kOut * kOut <= g.n * g.out[1] * g.out[2] * 7 / 4;
 }
 
-inline Plane input_plane(const Geometry& g) { return {g.n, g.in[1], g.in[2], g.c, g.pad[1], g.pad[2]}; }
-inline Plane output_plane(const Geometry& g) { return {g.n, g.out[1], g.out[2], g.o, 0, 0}; }
+inline Plane input_plane(const Geometry& g) {
+  return {g.n, g.in[1], g.in[2], g.c, g.pad[1] / g.dilation[1], g.pad[2] / g.dilation[2], {g.dilation[1], g.dilation[2]}};
+}
+inline Plane output_plane(const Geometry& g) { return {g.n, g.out[1], g.out[2], g.o, 0, 0, {g.dilation[1], g.dilation[2]}}; }
 
 template <class S>
 void forward(S* y, const S* x, const S* w, const S* bias, const Geometry& g, const Epilogue<S>* then = nullptr) {
@@ -297,7 +308,8 @@ template <class S>
 void dx(S* dx, const S* dy, const S* w, const Geometry& g) {
   float* u = static_cast<float*>(scratch(Slot::kFilterPoints, kPoints * g.c * g.o * sizeof(float)));
   pack_transposed(u, w, g.c, g.o);
-  const Plane in{g.n, g.out[1], g.out[2], g.o, 2 - g.pad[1], 2 - g.pad[2]}, out{g.n, g.in[1], g.in[2], g.c, 0, 0};
+  Plane in = output_plane(g), out = input_plane(g);
+  in.top = 2 - out.top, in.left = 2 - out.left, out.top = out.left = 0;
   correlate<kOut, S>(dx, dy, u, nullptr, in, out);
 }
 
@@ -318,7 +330,7 @@ inline void point_product(float* du, const float* v, const float* m, int64_t til
 template <class S>
 void dw(S* dw, float* wide, const S* x, const S* dy, const Geometry& g) {
   const Plane in = input_plane(g), out = output_plane(g);
-  const Tiles tiles(g.n, g.out[1], g.out[2]);
+  const Tiles tiles(out, kOut);
   const int64_t c = g.c, o = g.o, total = kPoints * c * o, each = tile_bytes(c) + tile_bytes(o);
   const bool few = total * static_cast<int64_t>(sizeof(float)) <= kNear;
   const int64_t run = min64(tiles.count, few ? max64(32, kNear / 2 / each) : max64(64, kShared / each)), runs = (tiles.count + run - 1) / run;

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pdl.dtype import DType, bfloat16, float32, float64
 from pdl.machine import Machine
+from pdl.ops.packed import filters
 
 #: weights as they are, which the kernel packs or transforms at every call
 PLAIN = "plain"
@@ -68,9 +69,9 @@ class Product(NamedTuple):
 
     @property
     def transformable(self) -> bool:
-        """Whether Winograd's forms serve: 3x3 taps side by side."""
-        window = {*self.stride, *self.dilation}
-        return self.dtype != float64 and self.w[:-2] == (3, 3) and window == {1}
+        """Whether Winograd's forms serve: 3x3 taps."""
+        known = filters(self.stride, self.padding, self.dilation)
+        return self.dtype != float64 and self.w[:-2] == (3, 3) and known
 
     @property
     def multiply_adds(self) -> int:
@@ -160,7 +161,8 @@ class _Costs:
         return beside(busy, self._fetched(weights, held, threads)) + self._hand_over(3)
 
     def _tiles(self, m: int) -> int:
-        return self.product.y[0] * math.prod(-(-size // m) for size in self.product.y[1:-1])
+        sides = zip(self.product.y[1:-1], self.product.dilation, strict=True)
+        return self.product.y[0] * math.prod(step * -(-size // (step * m)) for size, step in sides)
 
     def _transforms(self) -> bool:
         """Whether the kernel of plain weights takes Winograd's way (`winograd::fits`)."""

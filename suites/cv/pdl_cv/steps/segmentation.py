@@ -12,6 +12,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError, listed
+from pdl.kernels import image as kernels
 from pdl.runtime import images
 from pdl.runtime.drawing import Drawing
 from pdl.runtime.frame import Frame
@@ -110,26 +111,13 @@ def classes_of(scores: Array, frame: Frame, size: tuple[int, int]) -> Array:
     """uint8 [H, W]: the class of the highest score at each pixel of the image of a `frame`, of scores [h, w, C] on a
     grid over the net's input of `size` (height, width). Bilinear between the middles of cells; at the edges and outside
     the nearest cell's."""
-    cv2 = images.opencv("segmentation: scores are enlarged")
-    cells = scores.shape[1] / size[1], scores.shape[0] / size[0]
+    cells = scores.shape[0] / size[0], scores.shape[1] / size[1]
     # the middle of pixel x of the original lies at (x + 1/2 - offset) / scale in the input
-    factor = [cells[axis] / frame.scale[axis] for axis in (0, 1)]
-    shift = [(0.5 - frame.offset[axis]) * factor[axis] - 0.5 for axis in (0, 1)]
-    matrix = np.array([[factor[0], 0, shift[0]], [0, factor[1], shift[1]]])
-    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    best: Array | None = None
-    highest: Any = None
-    for number in range(scores.shape[2]):  # one at a time: memory for two maps of the image
-        plane = np.ascontiguousarray(scores[..., number], np.float32)
-        large = cv2.warpAffine(plane, matrix, (frame.width, frame.height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
-        if best is None:
-            best, highest = np.zeros(large.shape, np.uint8), large
-        else:
-            higher = large > highest
-            best[higher] = number
-            highest = np.maximum(highest, large, out=highest)
-    assert best is not None
-    return best
+    factor = (cells[0] / frame.scale[1], cells[1] / frame.scale[0])
+    shift = ((0.5 - frame.offset[1]) * factor[0] - 0.5, (0.5 - frame.offset[0]) * factor[1] - 0.5)
+    found = np.empty((frame.height, frame.width), np.uint8)
+    kernels.highest(found, np.ascontiguousarray(scores, np.float32), factor, shift)
+    return found
 
 
 def tinted(image: Array, mask: Array) -> Array:
