@@ -18,7 +18,8 @@ outputs within `ROUNDINGS` times one rounding of the largest (6 % for bf16, 0.8 
 are independent and add up like the root of their number, so this leaves room for hundreds of layers; what is beyond has
 been damaged by the storage. With "k4" to "k8" the elements of each matrix and kernel share 2^4 to 2^8 values, which
 are chosen for it, and only their numbers are stored; the same check holds, with a rounding of 2^-4 to 2^-8. What the
-rounding costs in the task's own metric is measured by `pdl export`.
+rounding costs in the task's own metric is measured by `pdl export`. Zeros of arrays that are mostly such, as those of
+a net whose weights were pruned one by one, are left out of any program's bundle, exactly.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from pdl.runtime.decoding import stored
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.sample import Sample
 from pdl.runtime.session import Session, of_bundle
-from pdl.runtime.weights import BITS, HALVES, coded
+from pdl.runtime.weights import BITS, HALVES, coded, without_zeros
 
 Store = Literal["fp32", "bf16", "fp16", "k4", "k5", "k6", "k7", "k8"]
 #: how a word of `Store` shares values: bits of an element
@@ -137,6 +138,11 @@ def to_bytes(
         content, arrays = content_of(program, list(deployment.inputs), list(deployment.outputs), stream)
     if store != "fp32":
         arrays = as_stored(arrays, store)
+    about = {} if store == "fp32" else {"stored": f"matrices and kernels {_how(store)}"}
+    if isinstance(program, Program):
+        whole, arrays = arrays, {name: without_zeros(array) for name, array in arrays.items()}
+        if sparse := sum(arrays[name] is not array for name, array in whole.items()):
+            about["zeros"] = f"left out of {sparse} tensor{'s' * (sparse > 1)}"
     return bundle.pack(
         content,
         arrays,
@@ -149,7 +155,7 @@ def to_bytes(
         config=config,
         licence=deployment.licence,
         metrics=metrics,
-        about={**deployment.about, **({} if store == "fp32" else {"stored": f"matrices and kernels {_how(store)}"})},
+        about={**deployment.about, **about},
     )
 
 

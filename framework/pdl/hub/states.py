@@ -129,7 +129,10 @@ def _of_bundle(source: str, file: Path) -> State:
         raise UsageError(f"{source}: a bundle in {precision} is for deployment only; use the one it was made from")
     if (kept := str(about.get("stored", ""))).endswith("shared values"):
         raise UsageError(f"{source}: a bundle with {kept} is for deployment only; use the one it was made from")
-    arrays = {name: a for name, a in bundle.weights.items() if not _NAMELESS.match(name)}
+    held: Mapping[str, Array] = bundle.weights
+    if "zeros" in about:
+        held = {value.name: value.tensor._data for value in bundle.build().captures}  # type: ignore[misc, union-attr]
+    arrays = {name: a for name, a in held.items() if not _NAMELESS.match(name)}
     return State(source, arrays, "pdl", _net_of_recipe(bundle.config) or str(about.get("model", "")))
 
 

@@ -7,6 +7,8 @@ stored.
 include "dense.pxi"
 include "geometry.pxi"
 
+from libc.limits cimport INT_MAX
+
 import numpy as np
 
 from pdl.dtype import bfloat16
@@ -21,13 +23,15 @@ cdef extern from "table.h" namespace "pdl":
         int64_t size(int form, const Geometry& g) noexcept nogil
         int64_t expands(int64_t inputs, const Geometry& g) noexcept nogil
     PackedTable[T]* packed_table[T](const T* any) noexcept nogil
+    const int BLOCK "pdl::kBlockWide"
 
 cdef extern from "stored.h":
     int64_t launch_pack "PDL_STORED(packed, pack)"(int kind, ...) except + nogil
     int64_t launch_forward "PDL_STORED(packed, forward)"(int kind, ...) except + nogil
     int64_t launch_expand "PDL_STORED(packed, expand_depthwise)"(int kind, ...) except + nogil
 
-FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2, "taps": 3}  #: enum Packed of table.h
+FORMS = {"rows": 0, "winograd4": 1, "winograd2": 2, "taps": 3, "blocks": 4}  #: enum Packed of table.h
+WIDE = BLOCK  #: outputs of a block
 
 
 cdef int weights_of(Geometry* g, str form, tuple kernel, tuple window) except -1:
@@ -46,14 +50,23 @@ cdef int weights_of(Geometry* g, str form, tuple kernel, tuple window) except -1
         g.kernel[d], g.stride[d], g.pad[d], g.dilation[d] = kernel[d], stride[d], pad[d], dilation[d]
         if g.stride[d] < 1 or g.dilation[d] < 1 or g.pad[d] < 0:
             raise ValueError("packed: stride and dilation are at least 1, padding at least 0")
-    if form not in ("rows", "taps") and (kernel[:3] != (1, 3, 3) or (*stride, dilation[0]) != (1,) * 4 or pad[0] or pad[1] % dilation[1]
-                                         or pad[2] % dilation[2] or g.c % 16 or g.o % 16):
+    if form.startswith("winograd") and (kernel[:3] != (1, 3, 3) or (*stride, dilation[0]) != (1,) * 4 or pad[0] or pad[1] % dilation[1]
+                                        or pad[2] % dilation[2] or g.c % 16 or g.o % 16):
         raise ValueError(f"packed: {form} takes 3x3 weights of stride 1, padding in multiples of the dilation, channels in sixteens, not "
                          f"{kernel}")
     return 0
 
 
-cdef int64_t size_for(object dtype, int form, const Geometry& g) except -1:
+cdef int64_t size_for(object dtype, int form, const Geometry& g, int64_t kept) except -1:
+    cdef int64_t heads, whole
+    if form == FORMS["blocks"]:
+        heads = (g.o + BLOCK - 1) // BLOCK
+        whole = heads * g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c
+        if dtype != np.float32 or not 1 <= kept <= whole or whole * BLOCK > INT_MAX:
+            raise ValueError(f"packed: blocks are float32, and 1 to {whole} of them are kept, not {kept} in {dtype}")
+        return (heads + 1 + kept + BLOCK - 1) // BLOCK * BLOCK + kept * BLOCK
+    if kept:
+        raise ValueError("packed: blocks alone are kept in part")
     if dtype == np.float32:
         return packed_table(<const float*>0).size(form, g)
     if dtype == np.float64 and form in (FORMS["rows"], FORMS["taps"]):
@@ -63,11 +76,45 @@ cdef int64_t size_for(object dtype, int form, const Geometry& g) except -1:
     raise TypeError(f"packed: weights are float32, float64 or bfloat16 (Winograd: not float64, taps: not bfloat16), not {dtype}")
 
 
-def size(str form, tuple kernel, dtype) -> int:
-    """Values that weights [KD, KH, KW, C, O] take when packed."""
+def size(str form, tuple kernel, dtype, int64_t kept=0) -> int:
+    """Values that weights [KD, KH, KW, C, O] take when packed; as "blocks" with so many kept."""
     cdef Geometry g
     weights_of(&g, form, kernel, ((1, 1, 1), (0, 0, 0), (1, 1, 1)))
-    return size_for(np.dtype(dtype), FORMS[form], g)
+    return size_for(np.dtype(dtype), FORMS[form], g, kept)
+
+
+def blocks(cnp.ndarray w not None) -> np.ndarray:
+    """Which blocks of weights [KD, KH, KW, C, O] hold a number other than 0, bool [panels, KD * KH * KW * C]: panel p has outputs from
+    WIDE * p on."""
+    rows = w.reshape(-1, w.shape[w.ndim - 1]) != 0
+    return np.logical_or.reduceat(rows, np.arange(0, rows.shape[1], BLOCK), axis=1).T
+
+
+cdef pack_blocks(cnp.ndarray to, cnp.ndarray w):
+    """`pack` as "blocks" (kernels/src/blocks.h)."""
+    found, wide = blocks(w), BLOCK
+    panels, rows = np.nonzero(found)
+    heads, kept = len(found), len(rows)
+    if to.dtype != np.float32 or w.dtype != np.float32 or to.size != size("blocks", np.shape(w), np.float32, kept):
+        raise ValueError(f"packed: {kept} blocks of {np.shape(w)} do not fit {to.size} values in {to.dtype}")
+    numbers = to.view(np.int32)
+    numbers[:heads + 1] = np.searchsorted(panels, np.arange(heads + 1))
+    numbers[heads + 1:heads + 1 + kept] = rows
+    matrix = np.ascontiguousarray(w).reshape(-1, w.shape[w.ndim - 1])
+    matrix = np.pad(matrix, ((0, 0), (0, heads * wide - matrix.shape[1]))) if heads * wide != matrix.shape[1] else matrix
+    to[-kept * wide:].reshape(kept, wide)[...] = matrix.reshape(-1, heads, wide)[rows, panels]
+    numbers[heads + 1 + kept:numbers.size - kept * wide] = 0
+
+
+cdef int check_blocks(cnp.ndarray packed, const Geometry& g, int64_t kept) except -1:
+    """Raise unless the numbers of rows in packed blocks are rows."""
+    cdef int64_t heads = (g.o + BLOCK - 1) // BLOCK
+    numbers = packed[:heads + 1 + kept].view(np.int32)
+    begin, row = numbers[:heads + 1], numbers[heads + 1:]
+    depth = g.kernel[0] * g.kernel[1] * g.kernel[2] * g.c
+    if begin[0] != 0 or begin[heads] != kept or (np.diff(begin) < 0).any() or row.min() < 0 or row.max() >= depth:
+        raise ValueError("packed: these blocks are not what `pack` makes")
+    return 0
 
 
 def pack(str form, cnp.ndarray to not None, cnp.ndarray w not None):
@@ -79,7 +126,9 @@ def pack(str form, cnp.ndarray to not None, cnp.ndarray w not None):
     cdef int number
     weights_of(&g, form, np.shape(w), ((1, 1, 1), (0, 0, 0), (1, 1, 1)))
     number = FORMS[form]
-    cdef int64_t expected = size_for(w.dtype, number, g)
+    if form == "blocks":
+        return pack_blocks(to, w)
+    cdef int64_t expected = size_for(w.dtype, number, g, 0)
     if to.dtype != w.dtype or not w.flags.c_contiguous or not to.flags.c_contiguous or to.size != expected:
         raise ValueError(f"packed: {form} of {np.shape(w)} takes {expected} values in {w.dtype}, not {to.size} in {to.dtype}")
     cdef void* at = cnp.PyArray_DATA(to)
@@ -99,11 +148,12 @@ cdef void* data_of(str label, cnp.ndarray array, int64_t size, dtype) except? NU
 
 
 def forward(str form, cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray packed not None, tuple kernel, cnp.ndarray bias,
-            tuple stride, tuple pad, tuple dilation, *, str activation=None, tuple parameters=(), cnp.ndarray residual=None):
+            tuple stride, tuple pad, tuple dilation, *, int64_t kept=0, str activation=None, tuple parameters=(),
+            cnp.ndarray residual=None):
     """y = f(x * w (+ bias) (+ residual)), w [KD, KH, KW, C, O] (its shape is `kernel`) packed in a form
 
-    y OUT [N, D', H', W', O], x IN [N, D, H, W, C], packed IN [size(form, kernel)], bias IN [O] or None, residual IN like y or None; all
-    contiguous and of one dtype. f is the function `activation` of pointwise.UNARY with its parameters. `pad` is what lies before the
+    y OUT [N, D', H', W', O], x IN [N, D, H, W, C], packed IN [size(form, kernel, kept)], bias IN [O] or None, residual IN like y or None;
+    all contiguous and of one dtype. f is the function `activation` of pointwise.UNARY with its parameters. `pad` is what lies before the
     input; what lies behind follows from the shape of y.
     """
     cdef Geometry g
@@ -118,7 +168,9 @@ def forward(str form, cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarra
     cdef int number = FORMS[form]
     cdef void* py = data_of("y", y, y.size, x.dtype)
     cdef void* px = data_of("x", x, x.size, x.dtype)
-    cdef void* pw = data_of("the weights", packed, size_for(x.dtype, number, g), x.dtype)
+    cdef void* pw = data_of("the weights", packed, size_for(x.dtype, number, g, kept), x.dtype)
+    if form == "blocks":
+        check_blocks(packed, g, kept)
     cdef void* pb = data_of("bias", bias, g.o, x.dtype)
     then.residual = data_of("residual", residual, y.size, x.dtype)
     set_activation(&then, activation, parameters)
@@ -170,7 +222,7 @@ def expand_depthwise(cnp.ndarray y not None, cnp.ndarray x not None, cnp.ndarray
     cdef int64_t inputs = x.shape[4]
     cdef void* py = data_of("y", y, y.size, x.dtype)
     cdef void* px = data_of("x", x, x.size, x.dtype)
-    cdef void* pw = data_of("the weights", packed, size_for(x.dtype, 0, pointwise), x.dtype)
+    cdef void* pw = data_of("the weights", packed, size_for(x.dtype, 0, pointwise, 0), x.dtype)
     cdef void* pb = data_of("bias", bias, g.c, x.dtype)
     cdef void* pk = data_of("the window", window, window.size, x.dtype)
     cdef void* po = data_of("outer", outer, g.c, x.dtype)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pdl.dtype import DType, bfloat16, float64
 
-RATES = ("float32", "bfloat16", "int8")
+RATES = ("float32", "bfloat16", "int8", "blocks")
 #: where numbers come from, nearest first
 LEVELS = ("L1", "L2", "L3", "memory")
 #: bytes that the cache which cores share is taken to hold, however large it is said to be: others use it too, and
@@ -21,7 +21,8 @@ MOST_SHARED = 32 << 20
 class Machine:
     """What one core does in a second, unless it says otherwise.
 
-    rates      multiply-adds of the packed products, by dtype: float32, bfloat16, int8
+    rates      multiply-adds of the packed products, by dtype: float32, bfloat16, int8; "blocks": of float32 in the
+               blocks of sparse weights that are kept
     bandwidth  bytes: read and written by copies in L1 and L2; read by products in L3 and memory
     together   bytes that all cores read from memory
     sizes      bytes of the caches L1, L2 (of a core) and L3 (shared)
@@ -109,11 +110,11 @@ def tile_rows(lanes: int, pairs: bool) -> dict[str, int]:
 #: by the instruction set that kernels use: of an EPYC with Zen 3 cores (avx2), of a CPU with two 512-bit units a core
 #: (avx512 and those after it), and estimates for the rest
 BUILT_IN = {
-    "avx2": _kind(8, (45, 25, 72), (137, 94, 35, 22, 42), (32, 512)),
-    "avx512": _kind(16, (130, 65, 130), (300, 150, 24, 12, 24), (48, 2048)),
-    "avx512_vnni": _kind(16, (130, 65, 450), (300, 150, 24, 12, 24), (48, 2048)),
-    "avx512_bf16": _kind(16, (130, 250, 450), (300, 150, 24, 12, 24), (48, 2048)),
-    "amx_bf16": _kind(16, (130, 400, 450), (300, 150, 24, 12, 24), (48, 2048)),
-    "baseline": _kind(4, (11, 6, 20), (70, 45, 20, 10, 16), (32, 512)),
-    "generic": _kind(4, (20, 10, 40), (80, 50, 20, 10, 20), (64, 1024)),
+    "avx2": _kind(8, (45, 25, 72, 38), (137, 94, 35, 22, 42), (32, 512)),
+    "avx512": _kind(16, (130, 65, 130, 100), (300, 150, 24, 12, 24), (48, 2048)),
+    "avx512_vnni": _kind(16, (130, 65, 450, 100), (300, 150, 24, 12, 24), (48, 2048)),
+    "avx512_bf16": _kind(16, (130, 250, 450, 100), (300, 150, 24, 12, 24), (48, 2048)),
+    "amx_bf16": _kind(16, (130, 400, 450, 100), (300, 150, 24, 12, 24), (48, 2048)),
+    "baseline": _kind(4, (11, 6, 20, 8), (70, 45, 20, 10, 16), (32, 512)),
+    "generic": _kind(4, (20, 10, 40, 16), (80, 50, 20, 10, 20), (64, 1024)),
 }

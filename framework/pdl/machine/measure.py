@@ -57,7 +57,7 @@ def measure() -> Machine:
 def _round(far: Array, sizes: dict[str, int], count: int) -> dict[str, float]:
     """Every rate once. Rounds are apart in time: what disturbs one may be gone in the next."""
     with threads.limit(1):
-        found = {"float32": _rate(float32), "bfloat16": _rate(bfloat16), "int8": _byte_rate()}
+        found = {"float32": _rate(float32), "bfloat16": _rate(bfloat16), "int8": _byte_rate(), "blocks": _block_rate()}
         found |= {level: _copying(sizes[level] // 4) for level in ("L1", "L2")}
         found |= {"L3": _reading(far[: max(2 * sizes["L2"], sizes["L3"] // 8)]), "memory": _reading(far)}
     return found | {"together": _reading(far, count) if count > 1 else found["memory"]}
@@ -118,6 +118,19 @@ def _byte_rate() -> float:
     bytes_.pack(weights, np.ones((*_ONE, k, n), np.int8), None, ones, 0, _ONE, 1)
     window: tuple[Any, ...] = (_ONE, _ONE, _NONE, _ONE, 1, 0, 0, 0.0, 255.0)
     return m * k * n / fastest(partial(bytes_.convolution, y, x, weights, *window), [y, x, weights], repeat=10)
+
+
+def _block_rate() -> float:
+    """Of weights of which every fourth row of each panel is kept."""
+    m, k, n = _SHAPE
+    x, y = filled((m, *_ONE, k), float32, 1), filled((m, *_ONE, n), float32, 0)
+    w = np.zeros((*_ONE, k, n), np.float32)
+    w[..., ::4, :] = 0.01
+    kept = k // 4 * (n // packed.WIDE)
+    weights = filled((packed.size("blocks", w.shape, float32, kept),), float32, 0)
+    packed.pack("blocks", weights, w)
+    call = partial(packed.forward, "blocks", y, x, weights, w.shape, None, _ONE, _NONE, _ONE, kept=kept)
+    return m * k * n / 4 / fastest(call, [y, x, weights], repeat=10)
 
 
 def _copying(nbytes: int) -> float:

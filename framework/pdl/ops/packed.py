@@ -3,7 +3,7 @@
 The pass `pdl.program.passes.pack` makes these ops; `form` names the algorithm (`pdl.kernels.packed.FORMS`): "rows" sums
 products directly, "winograd4" and "winograd2" are F(4x4, 3x3) and F(2x2, 3x3) of Lavin and Gray (arXiv 1509.09308),
 "taps" multiplies by all taps first and adds up what each window reaches (kn2row of Vasudevan, Anderson and Gregg, arXiv
-1704.04428). A packed array holds for this CPU only and is never stored.
+1704.04428), "blocks" leaves out zeros side by side. A packed array holds for this CPU only and is never stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ NO_GRADIENT = not_differentiable("weights are packed for inference only")
 
 def pack(form: str, w: Array) -> Array:
     """Weights [*kernel, C, O] (up to three kernel dimensions, or none) in a form, as one row of numbers."""
-    made = aligned(packed_size(form, w.shape, w.dtype), w.dtype)
+    kept = int(np.count_nonzero(kernels.blocks(w))) if form == "blocks" else 0
+    made = aligned(packed_size(form, w.shape, w.dtype, kept), w.dtype)
     pack_into(form, made, w)
     return made
 
@@ -40,6 +41,16 @@ def pack_into(form: str, made: Array, w: Array) -> None:
     kernels.pack(form, made, np.ascontiguousarray(w).reshape(deep(w.shape)))
 
 
+def kept_blocks(w: Array) -> int:
+    """How many blocks of weights [*kernel, C, O], of one input and `kernels.WIDE` outputs each, hold a number other
+    than 0; 0 where zeros are less than a quarter of a few thousand weights, which are looked at first."""
+    flat = w.reshape(-1)
+    few = flat[:: max(1, flat.size // LOOK)]
+    return int(np.count_nonzero(kernels.blocks(w))) if 4 * np.count_nonzero(few) <= 3 * few.size else 0
+
+
+#: weights that are looked at before all are
+LOOK = 4096
 #: bytes of a cache line, and of a huge page, which takes one walk through page tables where small ones take 512
 LINE, HUGE = 64, 2 << 20
 
@@ -59,21 +70,21 @@ def deep(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (5 - len(shape)) + tuple(shape)
 
 
-def check_packed(name: str, form: str, shape: tuple[int, ...], x: Spec, packed: Spec) -> None:
+def check_packed(name: str, form: str, shape: tuple[int, ...], x: Spec, packed: Spec, kept: int = 0) -> None:
     """Raise unless `packed` may be weights of this shape for x."""
     if form not in kernels.FORMS:
         raise UsageError(f"{name}: form is {form!r}; expected one of {', '.join(kernels.FORMS)}")
     if packed.dtype != x.dtype:
         raise DtypeError(f"{name}: packed weights are {packed.dtype.name}, x is {x.dtype.name}")
-    size = packed_size(form, shape, x.dtype)
+    size = packed_size(form, shape, x.dtype, kept)
     if packed.shape != (size,):
         raise ShapeError(f"{name}: packed weights {packed.shape} must be ({size},): {form} of {shape}")
 
 
-def packed_size(form: str, shape: tuple[int, ...], dtype: DType) -> int:
-    """Numbers that weights of a shape take in a form."""
+def packed_size(form: str, shape: tuple[int, ...], dtype: DType, kept: int = 0) -> int:
+    """Numbers that weights of a shape take in a form; `kept`: of so many "blocks"."""
     try:
-        return kernels.size(form, deep(shape), dtype)
+        return kernels.size(form, deep(shape), dtype, kept)
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
 
@@ -85,12 +96,13 @@ def filters(stride: tuple[int, ...], padding: tuple[tuple[int, int], ...], dilat
 
 class PackedConv(_Window):
     """y = f(conv(x, w) (+ b) (+ residual)), w of shape `kernel` [*kernel, C, O] packed in `form`, f the function
-    `activation` of `UNARY`; the window is that of `Conv`, with one group."""
+    `activation` of `UNARY`; the window is that of `Conv`, with one group. `kept`: how many "blocks" there are."""
 
     kernel: tuple[Step, ...]
     form: str
     activation: str = ""
     parameters: tuple[float, ...] = ()
+    kept: Length = 0
     vjp: ClassVar[Any] = NO_GRADIENT
 
     def infer(self, x: Spec, packed: Spec, b: Spec | None, residual: Spec | None) -> Spec:
@@ -99,7 +111,7 @@ class PackedConv(_Window):
             raise UsageError(f"{name}: groups={self.groups}; weights are packed for one group")
         conv = Conv(self.stride, self.padding, self.dilation, 1)
         y = conv.infer(x, Spec(self.kernel, x.dtype), b)
-        check_packed(name, self.form, self.kernel, x, packed)
+        check_packed(name, self.form, self.kernel, x, packed, self.kept)
         if self.form.startswith("winograd") and not filters(self.stride, self.padding, self.dilation):
             raise UsageError(
                 f"{name}: {self.form} takes a stride of 1 and a padding in multiples of the dilation, not stride "
@@ -111,7 +123,7 @@ class PackedConv(_Window):
         x, packed, b, residual = ins
         stride, before, dilation, _ = self.geometry()
         y, how = self.image(outs[0]), _then(self.activation, self.parameters, residual)
-        shape = deep(self.kernel)
+        shape, how["kept"] = deep(self.kernel), self.kept
         kernels.forward(self.form, y, self.image(x), packed, shape, _optional(b), stride, before, dilation, **how)
 
 
@@ -158,23 +170,29 @@ class ExpandDepthwise(_Window):
 
 
 class PackedLinear(Op):
-    """y = f(x [..., C] @ w (+ b [O]) (+ residual)), w of shape `features` (C, O) packed as "rows", f the function
-    `activation` of `UNARY`."""
+    """y = f(x [..., C] @ w (+ b [O]) (+ residual)), w of shape `features` (C, O) packed as "rows", or, where some are
+    `kept`, as that many "blocks"; f the function `activation` of `UNARY`."""
 
     features: tuple[Length, Length]
     activation: str = ""
     parameters: tuple[float, ...] = ()
+    kept: Length = 0
     native_bf16 = native = True
     vjp: ClassVar[Any] = NO_GRADIENT
 
     def infer(self, x: Spec, packed: Spec, b: Spec | None, residual: Spec | None) -> Spec:
         y = _linear.infer(x, Spec(self.features, x.dtype), b)
-        check_packed("linear_packed", "rows", self.features, x, packed)
+        check_packed("linear_packed", self.form, self.features, x, packed, self.kept)
         return check_then("linear_packed", self.activation, y, residual)
+
+    @property
+    def form(self) -> str:
+        """Of the weights."""
+        return "blocks" if self.kept else "rows"
 
     def cpu(self, outs: Arrays, ins: tuple[Any, ...]) -> None:
         x, packed, b, residual = ins
         c, o = self.features
         y, rows = outs[0].reshape(-1, 1, 1, 1, o), contiguous(x).reshape(-1, 1, 1, 1, c)
-        how = _then(self.activation, self.parameters, residual)
-        kernels.forward("rows", y, rows, packed, deep(self.features), _optional(b), _ONES, _ZEROS, _ONES, **how)
+        how = {**_then(self.activation, self.parameters, residual), "kept": self.kept}
+        kernels.forward(self.form, y, rows, packed, deep(self.features), _optional(b), _ONES, _ZEROS, _ONES, **how)

@@ -9,8 +9,8 @@ A zip archive of stored members (`archive.py`):
                           answer together, see `systems.py`, or {"format": 1, "kind": "decoder", ...} for a net that
                           writes token by token, see `decoding/stored.py`
     weights.safetensors   the arrays that the program captures, by name; memory-mapped. Those that
-                          the program knows as float32 may be stored in bfloat16, float16 or as shared values, and are
-                          widened on reading
+                          the program knows as float32 may be stored in bfloat16, float16 or as shared values, these and
+                          int8 without their zeros, and are widened on reading
     pipeline.json         {"format": 1, "pre": {input: [steps]}, "post": {output: [steps]}}, see `pipeline.py`
     labels.txt            names of classes or characters, one a line
     vocabularies/NAME.txt names by number that are too many for labels (`pdl.vocabulary`); any number of them, or none

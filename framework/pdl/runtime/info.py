@@ -44,7 +44,7 @@ def _facts(bundle: Bundle, timeout: float) -> dict[str, Any]:
         "outputs": [str(port) for port in outputs],
         "ops": _ops(bundle),
         **({"decoding": stored["writing"]} if bundle.kind == "decoder" else {}),
-        "weights": _numbers(bundle.weights, str(meta["about"].get("stored", "")).endswith("shared values")),
+        "weights": _numbers(bundle.weights, _bytes_of(meta["about"])),
         "before": steps["pre"],
         "after": steps["post"],
         "labels": _few(labels) if labels else None,
@@ -97,15 +97,21 @@ def _few(names: Sequence[str]) -> str:
     return f"{len(names):,}: {listed(names)}"
 
 
-def _numbers(arrays: Mapping[str, Array], shared: bool = False) -> str:
-    """How many numbers, in which types; `shared`: of those in bytes several share a value."""
+def _bytes_of(about: Mapping[str, Any]) -> str:
+    """What bytes among the weights are, where they are no numbers."""
+    shared = str(about.get("stored", "")).endswith("shared values")
+    return " and ".join([*["shared values"] * shared, *["weights without their zeros"] * ("zeros" in about)])
+
+
+def _numbers(arrays: Mapping[str, Array], bytes_of: str = "") -> str:
+    """How many numbers, in which types; `bytes_of`: what those in bytes are."""
     sizes: dict[str, int] = {}
     for array in arrays.values():
         sizes[array.dtype.name] = sizes.get(array.dtype.name, 0) + array.size
-    if shared and "uint8" in sizes:
-        sizes["bytes of shared values"] = sizes.pop("uint8")
+    if bytes_of and "uint8" in sizes:
+        sizes[f"bytes of {bytes_of}"] = sizes.pop("uint8")
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(sizes.items(), key=lambda each: -each[1]))
-    if shared:
+    if bytes_of:
         return f"{len(arrays)} tensors ({kinds})"
     of = f" ({kinds})" if kinds and list(sizes) != ["float32"] else ""
     return f"{sum(sizes.values()):,} numbers in {len(arrays)} tensors{of}"

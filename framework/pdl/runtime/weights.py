@@ -31,6 +31,8 @@ NAMES: dict[DType, str] = {dtype: name for name, dtype in DTYPES.items()}
 HALVES: dict[str, DType] = {"bf16": bfloat16, "fp16": np.dtype(np.float16)}
 BITS = (4, 5, 6, 7, 8)  # of an element that shares its value
 LLOYD, CHUNK = 40, 1 << 20
+#: dtypes of elements whose zeros are left out, by the first byte; that of shared values is one of `BITS`
+SPARSE: dict[int, DType] = {0: np.dtype(np.int8), 1: np.dtype(np.float32), 2: bfloat16, 3: np.dtype(np.float16)}
 _ENTRY: dict[str, type | tuple[type, ...]] = {"dtype": str, "shape": list, "data_offsets": list}
 
 
@@ -66,19 +68,52 @@ def pieces(
 
 
 def widened(array: Array, dtype: DType, shape: Sequence[int | str] = ()) -> Array:
-    """The array as a float32 program reads it: one stored in half the bytes becomes float32, exactly, and read-only; so
-    does one of shared values (`coded`).
+    """The array as a program reads it: one of float32 that is stored in half the bytes becomes float32, exactly, and
+    read-only; so does one of shared values (`coded`), and one of float32 or int8 without its zeros (`without_zeros`).
 
-    dtype, shape   what the program says of it; any other pair of dtypes is left alone. DataError where shared values
-                   are not such
+    dtype, shape   what the program says of it; any other pair of dtypes is left alone. DataError where bytes are none
+                   of these
     """
-    if dtype != np.float32:
+    if dtype not in (np.float32, np.int8):
         return array
     if array.dtype == np.uint8:
-        return _decoded(array, shape)
+        kept = SPARSE.get(int(array[0])) if array.ndim == 1 and array.size else None
+        if kept is not None and (kept == np.int8) == (dtype == np.int8):
+            array = _with_zeros(array, kept, shape)
+        elif dtype == np.float32:
+            return _decoded(array, shape)
     if array.dtype not in HALVES.values():
         return array
     wide: Array = array.astype(np.float32)
+    wide.flags.writeable = False
+    return wide
+
+
+# -- zeros -------------------------------------------------------------------------------------------------------------
+def without_zeros(array: Array) -> Array:
+    """An array of a dtype of `SPARSE` as bytes: the number of the dtype there, a bit for each element, 0 for zeros (-0,
+    too), and the other elements; the array itself where that takes not at least a quarter less."""
+    number = next((n for n, dtype in SPARSE.items() if dtype == array.dtype), None)
+    flat = np.ascontiguousarray(array).reshape(-1)
+    kept = flat != 0
+    nbytes = 1 + -(-flat.size // 8) + int(np.count_nonzero(kept)) * flat.itemsize
+    if number is None or nbytes > 3 / 4 * array.nbytes:
+        return array
+    return np.concatenate([np.array([number], np.uint8), np.packbits(kept), flat[kept].view(np.uint8)])
+
+
+def _with_zeros(data: Array, dtype: DType, shape: Sequence[int | str]) -> Array:
+    """What `without_zeros` made bytes of."""
+    sizes = [n for n in shape if type(n) is int]
+    count = math.prod(sizes)
+    at = 1 + -(-count // 8)
+    good = len(sizes) == len(shape) and count <= 8 * data.size
+    kept = np.unpackbits(data[1:at], count=count).view(np.bool_) if good else np.empty(0, np.bool_)
+    if not good or len(kept) != count or data.size != at + int(np.count_nonzero(kept)) * dtype.itemsize:
+        raise DataError(f"{data.size} bytes are no elements of {dtype} {list(shape)} without its zeros")
+    wide = np.zeros(count, dtype)
+    wide[kept] = data[at:].copy().view(dtype)
+    wide = wide.reshape(sizes)
     wide.flags.writeable = False
     return wide
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from pdl.kernels.packed import blocks
 
 import pdl
 from pdl.ops.base import apply
@@ -18,8 +19,21 @@ def weights(*shape):
     return np.random.default_rng(sum(shape)).integers(-8, 9, shape) / 16
 
 
+def sparse(*shape):
+    """Such weights of which every other row is zeros."""
+    w = weights(*shape)
+    w.reshape(-1, shape[-1])[::2] = 0
+    return w
+
+
 def packed_conv(x, b=None, residual=None, *, kernel, form="rows", activation="", parameters=(), **window):
     how = {"stride": 1, "padding": 0, "dilation": 1} | window
+    if form == "blocks":
+        op, w = _conv_op(x.ndim - 2, kernel, how["stride"], how["padding"], how["dilation"], 1), sparse(*kernel)
+        kept = int(blocks(w).sum())
+        made = PackedConv(op.stride, op.padding, op.dilation, 1, kernel, form, activation, parameters, kept=kept)
+        x32, *more = (None if t is None else t.astype(pdl.float32) for t in (x, b, residual))
+        return apply(made, x32, pdl.Tensor(pack(form, w.astype(np.float32))), *more).astype(x.dtype)
     op = _conv_op(x.ndim - 2, kernel, how["stride"], how["padding"], how["dilation"], 1)
     lacks = {"rows": (), "taps": (pdl.bfloat16,)}.get(form, (pdl.float64,))  # Winograd is float32 inside
     dtype = pdl.float32 if x.dtype in lacks else x.dtype
@@ -30,7 +44,18 @@ def packed_conv(x, b=None, residual=None, *, kernel, form="rows", activation="",
 
 
 def conv_reference(x, b=None, residual=None, *, kernel, form="rows", **how):
-    return conv_parts(x, weights(*kernel), b, residual, **how)
+    return conv_parts(x, (sparse if form == "blocks" else weights)(*kernel), b, residual, **how)
+
+
+def sparse_linear(x, b=None, residual=None, *, features, activation="", parameters=()):
+    w = sparse(*features).astype(np.float32)
+    made = PackedLinear(features, activation, parameters, kept=int(blocks(w).sum()))
+    x32, *more = (None if t is None else t.astype(pdl.float32) for t in (x, b, residual))
+    return apply(made, x32, pdl.Tensor(pack("blocks", w)), *more).astype(x.dtype)
+
+
+def sparse_reference(x, b=None, residual=None, *, features, **how):
+    return linear_parts(x, sparse(*features), b, residual, **how)
 
 
 def packed_linear(x, b=None, residual=None, *, features, activation="", parameters=()):
@@ -76,6 +101,11 @@ CASES = [
       for form in ("winograd4", "winograd2") for activation in ("relu", "gelu")],
     forward(packed_conv, [f(2, 9, 7, 6), f(2), f(2, 9, 7, 2)], conv_reference,
          {"kernel": (5, 5, 6, 2), "padding": 2, "form": "taps", "activation": "hardswish"}, bf16=8e-2),
+    forward(packed_conv, [f(2, 9, 8, 6), f(40), f(2, 5, 8, 40)], conv_reference,
+         {"kernel": (3, 3, 6, 40), "stride": (2, 1), "padding": 1, "form": "blocks", "activation": "relu"}, bf16=8e-2,
+         float32=2e-5, atol=1e-4),
+    forward(sparse_linear, [f(33, 70), f(35), None], sparse_reference,
+         {"features": (70, 35), "activation": "silu"}, float32=2e-5, atol=1e-4, bf16=8e-2),
     forward(packed_linear, [f(3, 4), f(6), f(3, 6)], linear_reference,
          {"features": (4, 6), "activation": "leaky_relu", "parameters": (0.1,)}, bf16=8e-2),
     forward(packed_linear, [f(2, 3, 70), None, None], linear_reference, {"features": (70, 45)}, bf16=8e-2),

@@ -73,6 +73,31 @@ def test_linear_layers_and_pointwise_ones_have_one_form() -> None:
     assert estimates(linear, ZEN, 2).keys() == {"rows"}
 
 
+@given(products, machines)
+def test_the_fewer_blocks_the_faster(given: Product, machine: Machine) -> None:
+    whole = int(np.prod(given.w[:-1])) * -(-given.w[-1] // 16)
+    assert "blocks" not in forms(given)
+    kept = [given._replace(kept=n) for n in sorted({1, max(1, whole // 3), whole})]
+    if given.dtype != float32:
+        assert forms(kept[0]) == forms(given)
+        return
+    seconds = [estimates(each, machine, 1, 1 << 22)["blocks"] for each in kept]
+    assert seconds == sorted(seconds)
+    assert len({str(each) for each in kept}) == len(kept)  # each has times of its own
+
+
+def test_where_blocks_serve() -> None:
+    for machine in (ZEN, WIDE):
+        for one, share, form in (
+            (Product(float32, (1, 512), (512, 512), (1, 512)), 0.2, "blocks"), (product(14, 256, 256), 0.2, "blocks"),
+            (product(14, 256, 256), 0.95, "rows"), (product(28, 128, 128, 3), 0.9, "winograd4"),
+            (product(28, 128, 128, 3), 0.05, "blocks"),
+        ):  # fmt: skip
+            kept = one._replace(kept=int(share * np.prod(one.w) / 16))
+            found = estimates(kept, machine, 1, 1 << 22)
+            assert min(found, key=found.__getitem__) == form
+
+
 #: what was the fastest form where it was timed: EPYC (Zen 3), one thread, weights in the shared cache
 TIMED = [
     (product(56, 64, 64, 3), "winograd4"), (product(28, 128, 128, 3), "winograd4"),

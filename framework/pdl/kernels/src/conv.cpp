@@ -1,4 +1,5 @@
 // Compiled once per instruction set, and again where the CPU multiplies bf16: convolutions, and those with weights packed before.
+#include "blocks.h"
 #include "expand.h"
 #include "grouped.h"
 
@@ -71,10 +72,17 @@ const ConvTable<T> Kernels<T>::conv = {
 PDL_INSTANTIATE_STORED(Conv, conv)
 
 template <class T>
+void packed_forward(int form, T* y, const T* x, const T* w, const T* bias, const Geometry& g, const Epilogue<T>& then) {
+  if constexpr (std::is_same_v<T, float>)
+    if (form == kPackedBlocks) return blocks::forward(y, x, w, bias, g, then);
+  packed::forward(form, y, x, w, bias, g, then);
+}
+
+template <class T>
 const PackedTable<T> Kernels<T>::packed = {
     .size = packed::size<T>,
     .pack = packed::pack<T>,
-    .forward = packed::forward<T>,
+    .forward = packed_forward<T>,
     .expands = [](int64_t inputs, const Geometry& g) { return int64_t(is_depthwise(g) && expands<T>(inputs, g)); },
     .expand_depthwise = expand_depthwise<T>,
 };

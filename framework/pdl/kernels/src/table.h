@@ -445,10 +445,13 @@ struct CopyTable {
   void (*convert)(void* y, int to, const void* x, int from, int64_t n);  // contiguous, types by NumberType
 };
 
-// How weights are packed for inference (packed.h): panels of a matrix [kernel... * c, o], or Winograd's points of 3x3 taps.
-enum Packed { kPackedRows, kPackedWinograd4, kPackedWinograd2, kPackedTaps };
+// How weights are packed for inference (packed.h): panels of a matrix [kernel... * c, o], Winograd's points of 3x3 taps, or what blocks.h
+// keeps of a matrix.
+enum Packed { kPackedRows, kPackedWinograd4, kPackedWinograd2, kPackedTaps, kPackedBlocks };
+constexpr int kBlockWide = 16;
 
-// `form` is a Packed; groups are 1, and Winograd wants 3x3 taps of stride and dilation 1, c and o multiples of 16 and no float64.
+// `form` is a Packed; groups are 1, and Winograd wants 3x3 taps of stride and dilation 1, c and o multiples of 16 and no float64. Blocks are
+// of float32, and packed by the caller.
 template <class T>
 struct PackedTable {
   int64_t (*size)(int form, const Geometry& g);                   // values of T

@@ -12,6 +12,7 @@ import math
 from typing import NamedTuple
 
 from pdl.dtype import DType, bfloat16, float32, float64
+from pdl.kernels.packed import WIDE
 from pdl.machine import Machine
 from pdl.ops.packed import filters
 
@@ -45,7 +46,8 @@ NEAR, NEAR_ENOUGH = 640 << 10, 2560 << 10
 
 class Product(NamedTuple):
     """A convolution of one group (or a linear layer, one of single pixels) whose weights are constants: all that its
-    time depends on. x [N, *spatial, C], w [*kernel, C, O], y [N, *spatial, O]."""
+    time depends on. x [N, *spatial, C], w [*kernel, C, O], y [N, *spatial, O]. `kept`: how many blocks of its weights
+    are not zeros, where most are; 0 elsewhere."""
 
     dtype: DType
     x: tuple[int, ...]
@@ -54,13 +56,15 @@ class Product(NamedTuple):
     stride: tuple[int, ...] = ()
     padding: tuple[tuple[int, int], ...] = ()
     dilation: tuple[int, ...] = ()
+    kept: int = 0
 
     def __str__(self) -> str:
         sizes = "{} {} * {}".format(self.dtype.name, *("x".join(map(str, shape)) for shape in (self.x, self.w)))
         more = "".join(f", {name} {'x'.join(map(str, given))}" for name, given in
                        (("stride", self.stride), ("dilation", self.dilation)) if set(given) - {1})  # fmt: skip
         pads = ", ".join(f"{a}+{b}" for a, b in self.padding) if any(map(any, self.padding)) else ""
-        return f"{sizes}{more}{pads and f', padding {pads}'}"
+        kept = f", {self.kept} blocks" if self.kept else ""
+        return f"{sizes}{more}{pads and f', padding {pads}'}{kept}"
 
     @property
     def pointwise(self) -> bool:
@@ -82,6 +86,10 @@ class Product(NamedTuple):
 def forms(product: Product) -> tuple[str, ...]:
     """The forms that may serve a product, the first if all take as long. Plain weights are left out where a packed
     form does the same without packing at every call."""
+    return (*_dense(product), "blocks") if product.kept and product.dtype == float32 else _dense(product)
+
+
+def _dense(product: Product) -> tuple[str, ...]:
     if product.transformable and product.w[-2] % 16 == product.w[-1] % 16 == 0:
         return "rows", "winograd4", "winograd2"
     if product.pointwise:
@@ -94,7 +102,7 @@ def estimates(product: Product, machine: Machine, threads: int, held: int = 0) -
     """Seconds of each form on so many threads, in a net that holds so many bytes of weights."""
     costs = _Costs(product, machine, threads, held)
     made = {"rows": costs.rows, PLAIN: costs.plain, "winograd4": lambda: costs.winograd(4),
-            "winograd2": lambda: costs.winograd(2), "taps": costs.taps}  # fmt: skip
+            "winograd2": lambda: costs.winograd(2), "taps": costs.taps, "blocks": costs.blocks}  # fmt: skip
     return {form: made[form]() for form in forms(product)}
 
 
@@ -145,6 +153,18 @@ class _Costs:
         summed = self._sums(pixels, c, wide, self.product.dtype) + self._copied(pixels * wide)
         added = taps * math.prod(self.product.y) * TAP * self.machine.cycle / self.threads
         return summed + added + self._fetched(self.weights, self.held, 1) + self._hand_over(2 * self.product.x[0])
+
+    def blocks(self) -> float:
+        """Tiles of windows, each through all blocks that are kept, at the rate of such products."""
+        pixels, panels = math.prod(self.product.y[:-1]), -(-self.outputs // WIDE)
+        threads = max(1, min(self.threads, pixels * self.product.kept * WIDE // WORTH))
+        tiles, nbytes = -(-pixels // self.machine.rows["float32"]), self.product.kept * (WIDE + 1) * self.item
+        added = max(pixels, tiles * LATENCY) * self.product.kept * WIDE / self.machine.rates["blocks"]
+        summed = added + tiles * panels * TILE * self.machine.cycle
+        passed = (tiles - 1) / threads * self._fetched(nbytes, nbytes, 1)  # by all tiles but the first
+        held = self.held - self.weights + nbytes
+        busy = max(summed / threads, passed) + self._windows(-(-pixels // threads))
+        return busy + self._fetched(nbytes, held, 1) + self._hand_over(1)
 
     def winograd(self, m: int) -> float:
         """Tiles of m x m pixels through transforms, products over channels for each of (m + 2)^2 points, and back."""

@@ -22,7 +22,7 @@ from pdl.ops.conv import Conv
 from pdl.ops.inference import ConvThen, LinearThen
 from pdl.ops.linalg import Linear
 from pdl.ops.nbits import LinearNBits
-from pdl.ops.packed import LINE, ExpandDepthwise, PackedConv, PackedLinear, aligned, pack_into, packed_size
+from pdl.ops.packed import LINE, ExpandDepthwise, PackedConv, PackedLinear, aligned, kept_blocks, pack_into, packed_size
 from pdl.program.ir import Node, Program, Value
 from pdl.program.passes.costs import PLAIN, Product, estimates, forms
 from pdl.program.passes.log import log, wanted
@@ -58,11 +58,12 @@ class PackCache:
         pack_quantised(program, self.packed_bytes)
         move_narrow(program, self)
 
-    def packed(self, form: str, w: Array) -> Array:
-        """The weights in a form, once `fill` has been called; made once as long as the cache lives."""
+    def packed(self, form: str, w: Array, kept: int = 0) -> Array:
+        """The weights in a form, once `fill` has been called; made once as long as the cache lives. `kept`: of so many
+        "blocks"."""
         key = (id(w), form, w.shape)
         if key not in self._packed:
-            made = self._piece(packed_size(form, w.shape, w.dtype), w.dtype)
+            made = self._piece(packed_size(form, w.shape, w.dtype, kept), w.dtype)
             self._open[key] = partial(pack_into, form, made, w)
             self._packed[key] = w, made  # w itself is kept, so that its id is not given to another
         return self._packed[key][1]
@@ -167,12 +168,14 @@ def product_of(node: Node, walk: Rewriter) -> Product | None:
     assert w is not None
     if x.spec.dtype not in (float32, bfloat16, float64) or 0 in (*y.shape, *w.spec.shape):
         return None
+    if not isinstance(op, Linear | LinearThen) and op.groups != 1:
+        return None
+    array = walk.constant(w)
+    kept = kept_blocks(array) if array is not None and x.spec.dtype == float32 else 0
     if isinstance(op, Linear | LinearThen):
         rows = math.prod(y.shape[:-1])
-        return Product(y.dtype, (rows, w.spec.shape[0]), w.spec.shape, (rows, w.spec.shape[1]))
-    if op.groups != 1:
-        return None
-    return Product(y.dtype, x.spec.shape, w.spec.shape, y.shape, op.stride, op.padding, op.dilation)
+        return Product(y.dtype, (rows, w.spec.shape[0]), w.spec.shape, (rows, w.spec.shape[1]), kept=kept)
+    return Product(y.dtype, x.spec.shape, w.spec.shape, y.shape, op.stride, op.padding, op.dilation, kept)
 
 
 def expand_depthwise(node: Node, walk: Rewriter) -> Value | None:
@@ -182,6 +185,8 @@ def expand_depthwise(node: Node, walk: Rewriter) -> Value | None:
     if not isinstance(op, Conv | ConvThen) or op.groups == 1 or expand is None:
         return None
     first: Any = expand.op
+    if first.form != "rows":
+        return None
     x, weights, a, residual = expand.inputs
     w, b, added = (*node.inputs[1:], None, None)[:3]
     assert x is not None
@@ -207,24 +212,25 @@ def pack_weights(program: Program, cache: PackCache) -> None:
     before = cache.nbytes
     choice = choose(program, measuring=cache.measuring, tune=cache.tune)
 
-    def packed_weight(form: str, w: Value, walk: Rewriter) -> Value:
+    def packed_weight(form: str, w: Value, walk: Rewriter, kept: int) -> Value:
         array = walk.constant(w)
         assert array is not None
-        return walk.capture(cache.packed(form, array), w)
+        return walk.capture(cache.packed(form, array, kept), w)
 
     def pack_product(node: Node, walk: Rewriter) -> Value | None:
         product, op = product_of(node, walk), node.op
         form = PLAIN if product is None else choice[product]
-        if form == PLAIN:
+        if product is None or form == PLAIN:
             return None
+        kept = product.kept if form == "blocks" else 0
         x, w, b, residual = (*node.inputs, None, None)[:4]
         assert w is not None
-        then = (op.activation, op.parameters) if isinstance(op, ConvThen | LinearThen) else ()
+        then = (op.activation, op.parameters) if isinstance(op, ConvThen | LinearThen) else ("", ())
         if isinstance(op, Conv | ConvThen):
-            made: Op = PackedConv(op.stride, op.padding, op.dilation, 1, w.spec.shape, form, *then)
+            made: Op = PackedConv(op.stride, op.padding, op.dilation, 1, w.spec.shape, form, *then, kept)
         else:
-            made = PackedLinear((w.spec.shape[0], w.spec.shape[1]), *then)
-        return walk.emit(made, x, packed_weight(form, w, walk), b, residual)
+            made = PackedLinear((w.spec.shape[0], w.spec.shape[1]), *then, kept)
+        return walk.emit(made, x, packed_weight(form, w, walk, kept), b, residual)
 
     try:
         made = rewrite(program, (pack_product, expand_depthwise))

@@ -12,17 +12,20 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from pdl import watch
 from pdl.dtype import Array, uint8
 from pdl.kernels.copies import copy
 from pdl.kernels.launch import Tape
+from pdl.kernels.packed import WIDE
 from pdl.limits import check_time
 from pdl.machine import Machine
 from pdl.machine.figures import is_figure
 from pdl.machine.measure import filled
 from pdl.machine.stored import TIMES, keep, kept
 from pdl.ops.conv import Conv
-from pdl.ops.packed import PackedConv, packed_size
+from pdl.ops.packed import PackedConv, pack_into, packed_size
 from pdl.program.executor import bound
 from pdl.program.passes.costs import PLAIN, Product, estimates, forms
 
@@ -83,8 +86,12 @@ def race(product: Product, tried: Iterable[str], weights: Array) -> dict[str, fl
             op: Any = Conv(*window)
             ins: tuple[Any, ...] = (x, filled(product.w, product.dtype, 0.01), None)
         else:
-            op = PackedConv(*window, product.w, form)
-            ins = (x, filled((packed_size(form, product.w, product.dtype),), product.dtype, 0.01), None, None)
+            kept = product.kept if form == "blocks" else 0
+            op = PackedConv(*window, product.w, form, kept=kept)
+            made = filled((packed_size(form, product.w, product.dtype, kept),), product.dtype, 0.01)
+            if kept:
+                pack_into(form, made, spread(product.w, kept))
+            ins = (x, made, None, None)
         tape = Tape()
         tapes[form] = tape, tape.record(bound(op, (y,), ins), (y, *(each for each in ins if each is not None)))
     found = dict.fromkeys(tapes, float("inf"))
@@ -97,6 +104,17 @@ def race(product: Product, tried: Iterable[str], weights: Array) -> dict[str, fl
             tape.run(first, last)
             found[form] = min(found[form], time.perf_counter() - begin)
     return found
+
+
+def spread(shape: tuple[int, ...], kept: int) -> Array:
+    """Weights [*kernel, C, O] of a shape in which so many blocks, evenly spread, are not zeros."""
+    made = np.zeros(shape, np.float32)
+    rows = made.reshape(-1, shape[-1])
+    panels = -(-shape[-1] // WIDE)
+    for block in np.arange(kept) * (len(rows) * panels) // kept:
+        panel, row = divmod(int(block), len(rows))
+        rows[row, panel * WIDE : (panel + 1) * WIDE] = 0.01
+    return made
 
 
 def _rounded(held: int) -> int:
