@@ -50,12 +50,31 @@ class Int8:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sparse:
+    """Weights of linear layers and convolutions that become zeros in training (`pdl.train.sparsity`).
+
+    share   of these weights, at the end
+    block   outputs side by side that go together, of one input: 16 are what the runtime computes without, where that is
+            faster; 1 makes bundles smaller alone
+    ratios  the same share of each layer ("uniform"), or one order of all, by what each block is among those of its
+            layer ("global")
+    until   the part of all steps after which the share is reached
+    """
+
+    share: Annotated[float, Range(above=0, below=1)] = 0.8
+    block: Literal[1, 16] = 16
+    ratios: Literal["uniform", "global"] = "global"
+    until: Annotated[float, Range(above=0, high=1)] = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
 class Compression:
     """How a model differs from what the recipe's `model` builds.
 
     shapes   sizes of the weights that have fewer channels, by name
     ranks    of layers whose weight is a product of two smaller ones, by name of the module (`pdl.nn.factored`)
     int8     {inputs: {...}}: it is rounded to bytes and learns with that (`Int8`)
+    sparse   {share: 0.8}: weights become zeros (`Sparse`)
     weights  what training begins with: a run folder, a bundle or a file of weights; needed with int8
     distil   {teacher: runs/large}: whom it learns from (`Distillation`)
     """
@@ -63,25 +82,31 @@ class Compression:
     shapes: dict[str, list[int]] | None = None
     ranks: dict[str, int] | None = None
     int8: Annotated[Int8, SECTION] | None = None
+    sparse: Annotated[Sparse, SECTION] | None = None
     weights: str | None = None
     distil: Annotated[Distillation, SECTION] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.distil, Mapping):
             object.__setattr__(self, "distil", Distillation(**self.distil))
+        if isinstance(self.sparse, Mapping):
+            object.__setattr__(self, "sparse", Sparse(**self.sparse))
         if isinstance(self.int8, Mapping):
             object.__setattr__(self, "int8", Int8(**self.int8))
 
     def applied(self, model: Module) -> Module:
         """The model in its smaller form, with the weights that it begins with."""
-        if self.shapes:
+        shapes = dict(self.shapes or {})
+        if self.ranks:
+            from pdl.pruning import cutting, ranks
+
+            whole = [name for name, _ in (*model.named_parameters(), *model.named_buffers()) if name in shapes]
+            cutting.shape(model, {name: shapes.pop(name) for name in whole})
+            ranks.shape(model, self.ranks)
+        if shapes:  # with ranks those of the smaller weights, of which channels went afterwards
             from pdl.pruning import cutting
 
-            cutting.shape(model, self.shapes)
-        if self.ranks:
-            from pdl.pruning import ranks
-
-            ranks.shape(model, self.ranks)
+            cutting.shape(model, shapes)
         if self.int8 is not None:
             if self.weights is None and not skipped():
                 raise ConfigError("compress.int8: ranges are found on data; begin with a run that has them (weights)")

@@ -1,10 +1,10 @@
-"""`slim`: a trained model made small by a plan: pruned, given low ranks, trained again with a teacher, rounded to
-bytes, trained with that, and put on bytes.
+"""`slim`: a trained model made small by a plan: pruned, given low ranks, trained again with a teacher, made
+sparse, rounded to bytes, trained with that, and put on bytes.
 
 Its folder
 
     start/         the run, where it began with a bundle
-    prune/ low_rank/ tune/ round/ tune_rounded/    a run folder for each step
+    prune/ low_rank/ tune/ sparse/ round/ tune_rounded/    a run folder for each step
     start.pdl ...  the bundle of each run that was not trained; int8.pdl: the last step's
     steps.json     the plan, the steps that are done, and what was measured
     compress.html  the page
@@ -20,7 +20,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,6 +38,7 @@ from pdl.runtime.bench import random_inputs
 from pdl.runtime.bundle import read
 from pdl.runtime.session import Session, of_bundle
 from pdl.train.checkpoints import held
+from pdl.train.compression import Sparse
 from pdl.train.hooks import Hook
 from pdl.train.recipe import Recipe
 from pdl.workflow.compression import compress
@@ -51,6 +52,7 @@ from pdl.workflow.slimming_report import write_page
 from pdl.workflow.training import train
 
 STATE, PAGE = "steps.json", "compress.html"
+SPARSE = tuple(each.name for each in fields(Sparse))
 TURNS = 30  # runs of every net, in turn
 
 
@@ -72,6 +74,17 @@ class Tuning:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sparsening(Tuning):
+    """A training in which weights become zeros: beside what a `Tuning` has, the keys of `compress.sparse` of a
+    recipe."""
+
+    share: Annotated[float, Range(above=0, below=1)] = 0.8
+    block: Literal[1, 16] = 16
+    ratios: Literal["uniform", "global"] = "global"
+    until: Annotated[float, Range(above=0, high=1)] = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
 class OnBytes:
     """The bundle in int8; of a net that has learned with rounding its own ranges, of others those of so many validation
     samples, with weights rounded to the nearest byte or by what layers make of them (`pdl compress --to int8`)."""
@@ -89,6 +102,7 @@ class Plan:
     prune         channels go (`Pruning`)
     low_rank      weights become products of two smaller ones (`LowRank`)
     tune          it is trained again, with the model as its teacher (`Tuning`)
+    sparse        and again, while weights become zeros (`Sparsening`)
     round         roundings of bytes are put into its forward part (`Rounding`)
     tune_rounded  it is trained with them
     int8          a bundle on bytes (`OnBytes`)
@@ -97,13 +111,15 @@ class Plan:
     prune: Annotated[Pruning, SECTION] | None = None
     low_rank: Annotated[LowRank, SECTION] | None = None
     tune: Annotated[Tuning, SECTION] | None = None
+    sparse: Annotated[Sparsening, SECTION] | None = None
     round: Annotated[Rounding, SECTION] | None = None
     tune_rounded: Annotated[Tuning, SECTION] | None = None
     int8: Annotated[OnBytes, SECTION] | None = None
 
 
 SECTIONS: dict[str, Callable[..., Any]] = {
-    "prune": Pruning, "low_rank": LowRank, "tune": Tuning, "round": Rounding, "tune_rounded": Tuning, "int8": OnBytes,
+    "prune": Pruning, "low_rank": LowRank, "tune": Tuning, "sparse": Sparsening, "round": Rounding,
+    "tune_rounded": Tuning, "int8": OnBytes,
 }  # fmt: skip
 
 
@@ -255,8 +271,10 @@ def _recipe(run: Path, given: Tuning, first: Path) -> Recipe:
     own: Config = Run.open(run).config(given.set)
     settings = asdict(given)
     del settings["set"]
+    zeros = {name: settings.pop(name) for name in SPARSE if name in settings}
     distil = None if given.teacher == "" else {**settings, "teacher": given.teacher or str(first)}
-    tree = overlaid(own.plain(), {"compress": {"weights": str(run), "distil": distil}})
+    section = {"weights": str(run), "distil": distil, **({"sparse": zeros} if zeros else {})}
+    tree = overlaid(own.plain(), {"compress": section})
     return Recipe(replace(from_dict(tree), path=own.path, overrides=own.overrides))
 
 
@@ -267,14 +285,15 @@ def _on_bytes(run: Path, out: Path, given: OnBytes, *_: Any) -> None:
 
 
 _MAKERS: dict[str, Callable[..., None]] = {
-    "prune": _prune, "low_rank": _low_rank, "tune": _tune, "round": _round, "tune_rounded": _tune, "int8": _on_bytes,
+    "prune": _prune, "low_rank": _low_rank, "tune": _tune, "sparse": _tune, "round": _round, "tune_rounded": _tune,
+    "int8": _on_bytes,
 }  # fmt: skip
 
 
 # -- what is measured --------------------------------------------------------------------------------------------------
 def _bundle(folder: Path, name: str, run: Path) -> Path:
     """The bundle of a run; of one that was trained its own."""
-    if name.startswith("tune") and (run / FILE).is_file():
+    if name.startswith(("tune", "sparse")) and (run / FILE).is_file():
         return run / FILE
     path = folder / f"{name}.pdl"
     if not path.is_file():

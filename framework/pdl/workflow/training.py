@@ -165,7 +165,7 @@ def _train(
             trainer.notes = [*opening(recipe, parts, trainer, verbose=verbose), *adapted]
             trainer.notes += [f"warning: {each}" for each in absent]
             own = _hooks(folder, settings, overfit, printed, _classes(task), rest=elastic is None)
-            served = _served(trainer, folder)
+            served = [*_served(trainer, folder), *_sparse(recipe, trainer)]
             last_of_all = [elastic.boundary] if elastic is not None else []
             trainer.hooks = [*served, *log, *made.hooks, *trackers, *own, *last_of_all]
             folder.begin(recipe, task, mode, [report.to_dict() for report in made.reports])
@@ -222,7 +222,7 @@ def _follow(group: Group, made: Made, elastic: Elastic | None, *, fast_dev_run: 
         limit = FAST_BATCHES if fast_dev_run else None
         trainer = _trainer(recipe, task, parts, settings, limit=limit, plain_lr=overfit > 0, group=group)
         ending: list[Hook] = [EarlyStop(settings.early_stop)] if settings.early_stop is not None else []
-        served = _served(trainer, None)
+        served = [*_served(trainer, None), *_sparse(recipe, trainer)]
         trainer.hooks = [*served, *log, *made.hooks, *ending, *([Overfit()] if overfit else [])]
         if trainer.in_common:
             trainer.hooks.append(Checkpoints(None, every=settings.checkpoint_every))
@@ -392,6 +392,19 @@ def _served(trainer: Trainer, folder: Run | None) -> list[Hook]:
         place = tables.settings.folder
         tables.folder = (folder.path if place is None else Path(place) / folder.path.name).absolute() / "tables"
     return [tables]
+
+
+def _sparse(recipe: Recipe, trainer: Trainer) -> list[Hook]:
+    """The hook that makes weights zeros, where the recipe has some."""
+    if recipe.compress is None or recipe.compress.sparse is None:
+        return []
+    from pdl.train.sparsity import Sparsity
+
+    distributed = recipe.distributed
+    if distributed.model > 1 or distributed.zero or distributed.local_steps != 1:
+        raise UsageError("compress.sparse: every process has all weights, and all have the same; leave out zero, "
+                         "local_steps, tensor and pipeline")  # fmt: skip
+    return [Sparsity(recipe.compress.sparse, trainer.model)]
 
 
 def _classes(task: Task) -> list[str]:
