@@ -13,7 +13,7 @@ from pdl.errors import ConfigError, UsageError
 from pdl.nn.fused import conv_norm, finish
 from pdl.pruning import ranks
 from pdl.workflow.factorising import LowRank, factorise
-from pdl.workflow.pruning import prune
+from pdl.workflow.pruning import Pruning, prune
 from pdl.workflow.run import Run
 from pdl.workflow.slimming import read_plan, slim
 from tests.cv.test_classification import photos, recipe, run  # noqa: F401 - fixtures
@@ -89,8 +89,12 @@ def test_a_run_of_low_rank_is_a_run(run: Path, tmp_path: Path) -> None:  # noqa:
     assert again.costs["macs"][1] <= 0.7 * again.costs["macs"][0]
     with pytest.raises(UsageError, match="low rank already"):
         factorise(made.path, tmp_path / "t")
-    with pytest.raises(UsageError, match="channels go before that"):
-        prune(made.path, tmp_path / "u")
+    pruned = prune(made.path, tmp_path / "u", Pruning(left=0.6, by="l1", samples=12))  # ranks go as channels do
+    assert pruned.costs["macs"][0] == pytest.approx(made.costs["macs"][1])
+    assert pruned.costs["macs"][1] <= 0.6 * pruned.costs["macs"][0]
+    found = pdl.workflow.evaluate(pruned.path, split="val").metrics
+    assert found["val/accuracy"] == pytest.approx(pruned.metrics["val/accuracy"][1])
+    assert pdl.workflow.export(pruned.path).path.is_file()
     name = next(iter(made.ranks))
     for wrong, why in (({"nowhere": 1}, "has no linear layer"), ({name: 10_000}, "that cost less")):
         with pytest.raises(ConfigError, match=why):

@@ -99,12 +99,12 @@ def test_the_fastest_net_within_a_budget(run: Path, tmp_path: Path) -> None:  # 
     path.write_text("prune: {by: l1, samples: 16}\nint8: {samples: 16, rounding: adaptive}")
     given = ["compress", str(run), "--plan", str(path), "-o", str(out), "--trials", "2", "--json"]
     assert main([*given, "--within", "100"]) == 0  # anything goes, so each trial is smaller than the one before
-    assert {each.name for each in out.glob("left_*")} == {"left_0.5", "left_0.25"}
+    assert {each.parent.name for each in out.glob("*/steps.json")} == {"prune_0.5", "prune_0.25"}
     text = (out / "compress.html").read_text()
-    assert all(word in text for word in ("chosen: 0.", "the budget", "test/accuracy"))
+    assert all(word in text for word in ("chosen: prune 0.", "the budget", "test/accuracy"))
     made = search(run, read_plan(path), out, within=100, trials=2)  # all is there but the speeds
     names = [step.name for step in made.steps]
-    assert names == ["start", "0.5 prune", "0.5 int8", "0.25 prune", "0.25 int8"]
+    assert names == ["start", *(f"prune {left}: {step}" for left in (0.5, 0.25) for step in ("prune", "int8"))]
     assert made.chosen.milliseconds == min(step.milliseconds for step in made.steps)
     assert made.bundle.read_bytes() == made.chosen.bundle.read_bytes()
     tested = {step.name for step in made.steps if "test/accuracy" in step.metrics}
@@ -112,8 +112,49 @@ def test_the_fastest_net_within_a_budget(run: Path, tmp_path: Path) -> None:  # 
     assert not any("test/accuracy" in each.read_text() for each in out.glob("*/steps.json"))
     assert main([*given, "--within", "1"]) == 2  # another budget
     assert main(["compress", str(run), "--within", "1"]) == 2
-    with pytest.raises(UsageError, match="section prune"):
-        search(run, read_plan(path, ["~prune"]), tmp_path / "other", within=1)
+    on_bytes = search(run, read_plan(path, ["~prune"]), tmp_path / "bytes", within=100)
+    assert [step.name for step in on_bytes.steps] == ["start", "int8"]
+
+
+def test_one_section_after_the_other_is_searched(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    path, out = tmp_path / "plan.yaml", tmp_path / "found"
+    path.write_text("prune: {by: l1, samples: 16}\nlow_rank: {samples: 16}")
+    made = search(run, read_plan(path), out, within=0, trials=1)  # untrained nets lose
+    assert {each.parent.name for each in out.glob("*/steps.json")} == {"prune_0.5", "low_rank_0.5"}
+    assert made.chosen.name == "start"
+    made = search(run, read_plan(path), tmp_path / "all", within=100, trials=1)
+    assert {each.parent.name for each in (tmp_path / "all").glob("*/steps.json")} == {
+        "prune_0.5", "prune_0.5_low_rank_0.5"
+    }  # fmt: skip
+    assert [step.name for step in made.steps[:2]] == ["start", "prune 0.5: prune"]
+    (tmp_path / "tune.yaml").write_text("tune: {}")
+    with pytest.raises(UsageError, match="give the plan one of them"):
+        search(run, read_plan(tmp_path / "tune.yaml"), tmp_path / "other", within=1)
+
+
+def test_a_sparse_net_stays_sparse_on_bytes(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "sparse: {share: 0.8, block: 1, set: [train.epochs=2, train.report=false, train.ema=0.9]}\n"
+        "round: {samples: 16}\n"
+        "tune_rounded: {set: [train.epochs=1, train.report=false, optim.lr=1.0e-4]}\nint8: {}\n"
+    )
+    made = slim(run, read_plan(plan), tmp_path / "small", progress=False)
+    assert [step.name for step in made.steps] == ["start", "sparse", "round", "tune_rounded", "int8"]
+    assert made.steps[1].size < 0.75 * made.steps[0].size  # much of it is no weights
+    assert "sparse: 80.0% of" in (tmp_path / "small" / "sparse" / "train.log").read_text()
+    for name in ("sparse", "tune_rounded"):
+        found = weights(tmp_path / "small" / name)
+        zeros = [np.mean(w == 0) for w in found.values() if w.ndim > 1 and w.dtype == np.float32]
+        assert max(zeros) > 0.5
+        assert sum((w == 0).sum() for w in found.values() if w.ndim > 1) > 0.78 * sum(
+            w.size for w in found.values() if w.ndim > 1
+        )
+    about = pdl.runtime.load(made.steps[-1].bundle).bundle.meta["about"]  # type: ignore[union-attr]
+    assert "left out of" in about["zeros"]
+    bare = tmp_path / "small" / "sparse" / "model.pdl"
+    again = slim(bare, read_plan(plan, ["~sparse", "~tune_rounded"]), tmp_path / "more", progress=False)
+    assert again.steps[1].name == "round"  # a bundle without its zeros is a model as any other
 
 
 def test_other_plans_and_faults(run: Path, plan: Path, small: Path, tmp_path: Path) -> None:  # noqa: F811

@@ -33,16 +33,16 @@ def command(
         typer.Option(
             "--plan",
             metavar="FILE",
-            help="Steps to make it small by: prune, low_rank, tune, round, tune_rounded, int8.",
+            help="Steps to make it small by: prune, low_rank, tune, sparse, round, tune_rounded, int8.",
         ),
     ] = None,
     within: Annotated[
         float | None,
         typer.Option(
-            "--within", metavar="POINTS", min=0, help="Search the plan's prune.left: lose at most so many, be fast."
+            "--within", metavar="POINTS", min=0, help="Search how much the plan leaves: lose at most so many, be fast."
         ),
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, help="How many prune.left to try (--within).")] = 4,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="How many of each section (--within).")] = 4,
     to: Annotated[
         str, typer.Option("--to", help="int8: weights and activations in bytes; w8, w4: weights alone.")
     ] = "int8",
@@ -82,7 +82,8 @@ def command(
 
     With a plan the net is trained again, too: it loses channels, learns from the model as it was, and with the rounding
     of bytes. Settings then change the plan (prune.left=0.3). The same command goes on where it was stopped. With
-    --within 1 it is the fastest net of all that were tried that loses at most a point (0.01) of the validation metric.
+    --within 1 it is the fastest net of all that were tried that loses at most a point (0.01) of the validation metric:
+    prune.left, low_rank.left and sparse.share are searched in turn, each of them that the plan has.
     """
     if plan is not None:
         return _by_plan(run, plan, out, data or [], json, within, trials)

@@ -96,8 +96,6 @@ def prune(
     recipe = folder.recipe(overrides)
     if recipe.compress is not None and recipe.compress.int8 is not None:
         raise UsageError(f"{run}: its net is rounded to bytes already; channels go before that")
-    if recipe.compress is not None and recipe.compress.ranks:
-        raise UsageError(f"{run}: its layers have low ranks already; channels go before that")
     task, seed = folder.task(recipe), recipe.settings.seed
     with random.fork_seed(seed):
         with deferred():

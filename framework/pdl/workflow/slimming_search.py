@@ -1,8 +1,9 @@
-"""`search`: a plan under a budget, how much is pruned searched: the fastest net that loses at most so many points.
+"""`search`: a plan under a budget: the fastest net that loses at most so many points, of what shares of channels,
+ranks and weights leave, in floats and on bytes.
 
 Its folder
 
-    left_0.5/ ...   a folder of `slim` for each share of the cost that was tried
+    prune_0.5/ prune_0.5_low_rank_0.75/ ...   a folder of `slim` for each trial, named by what is left
     chosen.pdl      the fastest bundle within the budget
     search.json     the model, the plan and the budget, and the test data's metrics of the first and the chosen net
     compress.html   the page
@@ -51,6 +52,10 @@ class Searched:
         return {**about, "chosen": self.chosen.name, "steps": steps}
 
 
+#: what is searched, section by section of the plan: the key, and whether more of it leaves more of the net
+AXES = {"prune": ("left", True), "low_rank": ("left", True), "sparse": ("share", False)}
+
+
 def search(
     model: str | Path,
     plan: Plan,
@@ -61,48 +66,90 @@ def search(
     hooks: Sequence[Hook] = (),
     progress: bool = True,
 ) -> Searched:
-    """Make a model as fast as may be by a plan, in the folder `out`, with `prune.left` found by halving.
+    """Make a model as fast as may be by a plan, in the folder `out`: how much is pruned, how low ranks are and how
+    many weights are zeros is found by halving, of one of the plan's sections after the other, with what was best of
+    those before.
 
     within   points (hundredths) of the validation metric that its task monitors, which may be lost
-    trials   shares of the cost that are tried; of each, every step's bundle is a candidate, on bytes or not
+    trials   of each section; of each trial, every step's bundle is a candidate, on bytes or not
 
-    UsageError where the plan prunes nothing, there is no validation data, or the folder holds another search.
+    UsageError where the plan has nothing to search, there is no validation data, or the folder holds another search.
     """
-    if plan.prune is None:
-        raise UsageError("--within searches how much is pruned; give the plan a section prune: {}")
+    axes = [name for name in AXES if getattr(plan, name) is not None]
+    if not axes and plan.int8 is None:
+        raise UsageError(f"--within searches {', '.join(AXES)} and int8; give the plan one of them, prune: {{}}, say")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder):
         state = _state(folder, model, plan, within)
-        first: Step | None = None
-        candidates: list[Step] = []
-        low, high, monitor, mode = 0.0, 1.0, "", ""
-        for trial in range(trials):
-            left = round((low + high) / 2, 4)
-            watch.steps(f"compress: left={left:g}", trial, trials)
-            given = replace(plan, prune=replace(plan.prune, left=left))
-            try:
-                made = slim(model, given, folder / f"left_{left:g}", hooks=hooks, progress=progress, tested=False)
-            except Unreachable:
-                low = left
-                continue
-            if first is None:
-                first, (monitor, mode) = made.steps[0], _monitored(made)
-            own = [replace(step, name=f"{left:g} {step.name}") for step in made.steps[1:]]
-            candidates += own
-            enough = any(_lost(first, step, monitor, mode) <= within for step in own)
-            low, high = (low, left) if enough else (left, high)
-        if first is None:
-            raise UsageError(f"{model}: no share of its cost that was tried can be reached by taking channels out")
-        steps = [first, *candidates]
+        found = _Found(model, folder, within, hooks, progress)
+        chosen: dict[str, float] = {}  # what is left, by section
+        for number, axis in enumerate(axes):
+            low, high, best = 0.0, 1.0, None
+            for trial in range(trials):
+                left = round((low + high) / 2, 4)
+                watch.steps(f"compress: {axis}, {left:g} left", number * trials + trial, len(axes) * trials)
+                enough = found.tried(_of(plan, {**chosen, axis: left}), {**chosen, axis: left})
+                low, high = (low, left) if enough else (left, high)
+                best = left if enough else best
+            if best is not None:
+                chosen[axis] = best
+        if not axes:
+            found.tried(plan, {})
+        if found.first is None:
+            raise UsageError(f"{model}: no share of its cost that was tried can be reached by this plan")
+        steps = [found.first, *found.candidates]
         taken = milliseconds({step.name: of_bundle(read(step.bundle)) for step in steps})
         steps = [replace(step, milliseconds=taken[step.name]) for step in steps]
-        fit = [step for step in steps if _lost(first, step, monitor, mode) <= within]
-        chosen = min(fit, key=lambda step: step.milliseconds)
-        steps, chosen = _tested(folder, state, steps, chosen)
-        write_atomic(folder / CHOSEN, read_bytes(chosen.bundle))
-        write_search(folder / PAGE, steps, chosen, monitor, mode, state)
-        return Searched(steps, chosen, monitor, folder / CHOSEN, folder / PAGE)
+        fit = [step for step in steps if found.lost(step) <= within]
+        fastest = min(fit, key=lambda step: step.milliseconds)
+        steps, fastest = _tested(folder, state, steps, fastest)
+        write_atomic(folder / CHOSEN, read_bytes(fastest.bundle))
+        write_search(folder / PAGE, steps, fastest, found.monitor, found.mode, state)
+        return Searched(steps, fastest, found.monitor, folder / CHOSEN, folder / PAGE)
+
+
+def _of(plan: Plan, left: Mapping[str, float]) -> Plan:
+    """The plan with so much left by these sections, without others that are searched."""
+    made: dict[str, Any] = {}
+    for name, (key, more) in AXES.items():
+        section = getattr(plan, name)
+        share = left.get(name)
+        value = None if share is None else share if more else round(1 - share, 4)
+        made[name] = None if section is None or share is None else replace(section, **{key: value})
+    return replace(plan, **made)
+
+
+class _Found:
+    """The nets of all trials."""
+
+    def __init__(self, model: str | Path, folder: Path, within: float, hooks: Sequence[Hook], progress: bool) -> None:
+        self.model, self.folder, self.within = model, folder, within
+        self.given: dict[str, Any] = {"hooks": hooks, "progress": progress, "tested": False}
+        self.first: Step | None = None
+        self.candidates: list[Step] = []
+        self.monitor, self.mode = "", ""
+
+    def tried(self, plan: Plan, left: Mapping[str, float]) -> bool:
+        """Whether a net of the plan loses no more than the budget; false, too, where its cost cannot be reached: then
+        more has to be left."""
+        name = "_".join(f"{axis}_{share:g}" for axis, share in left.items()) or "plan"
+        try:
+            made = slim(self.model, plan, self.folder / name, **self.given)
+        except Unreachable:
+            return False
+        if self.first is None:
+            self.first, (self.monitor, self.mode) = made.steps[0], _monitored(made)
+        label = ", ".join(f"{axis.replace('_', ' ')} {share:g}" for axis, share in left.items())
+        own = [replace(step, name=f"{label}: {step.name}" if label else step.name) for step in made.steps[1:]]
+        self.candidates += own
+        return any(self.lost(step) <= self.within for step in own)
+
+    def lost(self, step: Step) -> float:
+        """Points."""
+        assert self.first is not None
+        off = step.metrics[self.monitor] - self.first.metrics[self.monitor]
+        return 100 * (-off if self.mode == "max" else off)
 
 
 def _monitored(made: Slimmed) -> tuple[str, str]:
@@ -113,17 +160,11 @@ def _monitored(made: Slimmed) -> tuple[str, str]:
     return monitor, mode
 
 
-def _lost(first: Step, step: Step, monitor: str, mode: str) -> float:
-    """Points."""
-    off = step.metrics[monitor] - first.metrics[monitor]
-    return 100 * (-off if mode == "max" else off)
-
-
 def _state(folder: Path, model: str | Path, plan: Plan, within: float) -> dict[str, Any]:
     wanted = {"model": str(model), "plan": json.loads(json.dumps(asdict(plan))), "within": within}
     file = folder / STATE
     if not file.is_file():
-        if any(folder.glob("left_*")) or (folder / "steps.json").exists():
+        if any(folder.glob("*/steps.json")) or (folder / "steps.json").exists():
             raise UsageError(f"{folder}: holds something else; name another folder")
         state = {**wanted, "tested": {}}
         _keep(folder, state)
