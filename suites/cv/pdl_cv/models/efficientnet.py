@@ -60,13 +60,14 @@ class SameConvNorm(ConvNorm):
         assert isinstance(conv, nn.Conv2d)
         assert isinstance(norm, nn.BatchNorm2d)
         sizes = (x.value if isinstance(x, Raw) else x).shape[1:3]
-        padding = tuple(_same(*each) for each in zip(sizes, conv.kernel_size, conv.stride, strict=True))
+        reach = (rate * (kernel - 1) + 1 for kernel, rate in zip(conv.kernel_size, conv.dilation, strict=True))
+        padding = tuple(_same(*each) for each in zip(sizes, reach, conv.stride, strict=True))
         return conv_norm(x, conv, norm, FUSED[type(rest[0] if rest else None)], padding=padding)
 
 
-def _same(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """(before, after) of TensorFlow's "SAME" for one axis."""
-    total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+def _same(size: int, reach: int, stride: int) -> tuple[int, int]:
+    """(before, after) of TensorFlow's "SAME" for one axis, of a kernel over `reach` cells."""
+    total = max((-(-size // stride) - 1) * stride + reach - size, 0)
     return total // 2, total - total // 2
 
 
