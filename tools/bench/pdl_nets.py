@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workloads import ADAM, DROPOUT, FEED, HEADS, LAYERS, SESSION, SGD, WIDTH, WORKLOADS, Side, Workload
+from workloads import ADAM, DROPOUT, FEED, HEADS, LAYERS, SESSION, SGD, UNET, WIDTH, WORKLOADS, Side, Workload
 
 import pdl
 import pdl_cv
@@ -61,6 +61,8 @@ def net_of(name: str, work: Workload, sparse: bool = False) -> nn.Module:
         "gru4rec": lambda: GRU4Rec(work.vocabulary, sparse),
         "crnn": lambda: pdl_ocr.CRNN("vgg", width=0.25, hidden=96, num_classes=work.classes),
         "svtr_lcnet": lambda: pdl_ocr.SVTRLCNet(num_classes=work.classes),
+        "unet": lambda: pdl_cv.UNet(width=UNET, num_classes=work.classes),
+        "deeplab_v3_plus": lambda: pdl_cv.DeepLabV3Plus(num_classes=work.classes),
     }
     return made[name]()
 
@@ -120,7 +122,10 @@ def compiled(loss_of: Loss, net: nn.Module, optimizer: Any) -> Step:
 
 
 def loss_by(net: nn.Module, work: Workload) -> Loss:
-    """The loss of a net: cross-entropy, or CTC where labels are texts."""
+    """The loss of a net: cross-entropy, of scores enlarged to the image where pixels have labels, or CTC where labels
+    are texts."""
+    if work.pixels:
+        return lambda x, labels: pdl.cross_entropy(pdl.resize(net(x), labels.shape[1:3], mode="bilinear"), labels)
     if not work.text:
         return lambda x, labels: pdl.cross_entropy(net(x), labels)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
-from workloads import ADAM, DROPOUT, FEED, HEADS, LAYERS, SESSION, SGD, WIDTH, WORKLOADS, Side, Workload
+from workloads import ADAM, DROPOUT, FEED, HEADS, LAYERS, SESSION, SGD, UNET, WIDTH, WORKLOADS, Side, Workload
 
 
 class LeNet(nn.Module):
@@ -238,6 +238,73 @@ class SVTRLCNet(nn.Module):
         return self.head(self.drop(self.join(torch.cat([y, back], 1)).squeeze(2).transpose(1, 2)))
 
 
+class Double(nn.Sequential):
+    """Two 3x3 convolutions with their norms."""
+
+    def __init__(self, c_in: int, c_out: int) -> None:
+        layers: list[nn.Module] = []
+        for before in (c_in, c_out):
+            layers += [conv(before, c_out, 3), nn.BatchNorm2d(c_out), nn.ReLU(inplace=True)]
+        super().__init__(*layers)
+
+
+class UNet(nn.Module):
+    """arXiv 1505.04597 with batch norms, of four levels."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        steps = [(width << k, width << k + 1) for k in range(4)]
+        self.first, self.down = Double(3, width), nn.ModuleList(Double(a, b) for a, b in steps)
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in reversed(steps))
+        self.join = nn.ModuleList(Double(b, a) for a, b in reversed(steps))
+        self.head = nn.Conv2d(width, classes, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits [N, classes, H, W] of images [N, 3, H, W]."""
+        maps = [self.first(x)]
+        for block in self.down:
+            maps.append(block(F.max_pool2d(maps[-1], 2)))
+        y = maps.pop()
+        for up, join in zip(self.up, self.join, strict=True):
+            y = join(torch.cat([maps.pop(), up(y)], 1))
+        return self.head(y)
+
+
+class DeepLabV3Plus(nn.Module):
+    """arXiv 1802.02611 on a MobileNetV2 of stride 16."""
+
+    def __init__(self, classes: int, c: int = 256, low: int = 48) -> None:
+        super().__init__()
+        features = MobileNetV2(1).features[:20]
+        for place, block in enumerate(features[16:]):  # those that would have a stride of 32
+            depthwise: Any = block.body[3]
+            depthwise.stride = (1, 1)
+            if place:
+                depthwise.dilation = depthwise.padding = (2, 2)
+        self.begin, self.end = features[:6], features[6:]
+
+        def point(before: int, after: int) -> nn.Sequential:
+            return nn.Sequential(conv(before, after, 1), nn.BatchNorm2d(after), nn.ReLU(inplace=True))
+
+        def separable(before: int, after: int, rate: int = 1) -> nn.Sequential:
+            depthwise = nn.Conv2d(before, before, 3, padding=rate, dilation=rate, groups=before, bias=False)
+            return nn.Sequential(depthwise, nn.BatchNorm2d(before), nn.ReLU(inplace=True), *point(before, after))
+
+        self.branches = nn.ModuleList([point(320, c), *(separable(320, c, rate) for rate in (6, 12, 18))])
+        self.pooled, self.project, self.drop = point(320, c), point(5 * c, c), nn.Dropout(0.1)
+        self.low, self.decoder = point(24, low), nn.Sequential(separable(c + low, c), separable(c, c))
+        self.head = nn.Conv2d(c, classes, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits [N, classes, H / 4, W / 4] of images [N, 3, H, W]."""
+        fine = self.begin(x)
+        y = self.end(fine)
+        pooled = self.pooled(y.mean((2, 3), keepdim=True)).expand(-1, -1, *y.shape[2:])
+        y = self.drop(self.project(torch.cat([*(branch(y) for branch in self.branches), pooled], 1)))
+        y = F.interpolate(y, fine.shape[2:], mode="bilinear", align_corners=False)
+        return self.head(self.decoder(torch.cat([self.low(fine), y], 1)))
+
+
 def conv(c_in: int, c_out: int, kernel: int, stride: Any = 1, groups: int = 1) -> nn.Conv2d:
     """A convolution without bias that keeps the size at stride 1."""
     return nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups, bias=False)
@@ -255,12 +322,18 @@ def net_of(name: str, work: Workload, sparse: bool) -> nn.Module:
         "gru4rec": lambda: GRU4Rec(work.vocabulary, sparse),
         "crnn": lambda: CRNN(work.classes),
         "svtr_lcnet": lambda: SVTRLCNet(work.classes),
+        "unet": lambda: UNet(UNET, work.classes),
+        "deeplab_v3_plus": lambda: DeepLabV3Plus(work.classes),
     }
     return made[name]()
 
 
 def loss_of(logits: torch.Tensor, labels: torch.Tensor, work: Workload) -> torch.Tensor:
-    """Cross-entropy, or CTC where labels are texts."""
+    """Cross-entropy, of logits enlarged to the image where its pixels have labels, or CTC where labels are texts."""
+    if work.pixels:
+        return F.cross_entropy(
+            F.interpolate(logits, labels.shape[1:], mode="bilinear", align_corners=False).float(), labels
+        )
     if not work.text:
         return F.cross_entropy(logits, labels)
     logs = F.log_softmax(logits.float(), -1).transpose(0, 1)

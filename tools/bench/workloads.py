@@ -21,6 +21,7 @@ class Workload:
     """A net, a batch and an optimiser. Images where `image` is set (H, W, C), else token numbers below `vocabulary`.
 
     text           characters of a label, which is written by CTC (class 0 is the blank); 0: a label is a class
+    pixels         every pixel has a label
     bf16, sparse   whether the mixed precision modes and those with sparse gradients of the embedding are run
     """
 
@@ -31,12 +32,13 @@ class Workload:
     vocabulary: int = 0
     length: int = 0
     text: int = 0
+    pixels: bool = False
     bf16: bool = True
     sparse: bool = False
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images [N, H, W, C] float32 or tokens [N, length] int64, and labels [N] or [N, text] int64; the same for
-        everyone."""
+        """Images [N, H, W, C] float32 or tokens [N, length] int64, and labels [N], [N, text] or [N, H, W] int64;
+        the same for everyone."""
         rng = np.random.default_rng(0)
         if self.image is not None:
             x = rng.standard_normal((self.batch, *self.image), dtype=np.float32)
@@ -44,13 +46,15 @@ class Workload:
             x = rng.integers(0, self.vocabulary, (self.batch, self.length))
         if self.text:
             return x, rng.integers(1, self.classes, (self.batch, self.text))
-        return x, rng.integers(0, self.classes, self.batch)
+        return x, rng.integers(0, self.classes, x.shape[:3] if self.pixels else self.batch)
 
 
 #: the transformer's sizes: width, heads, hidden width of its feed-forward part, layers, dropout
 WIDTH, HEADS, FEED, LAYERS, DROPOUT = 312, 12, 1200, 4, 0.1
 #: embedding and hidden size of GRU4Rec
 SESSION = 100
+#: channels of the U-Net at the full size, half of the paper's
+UNET = 32
 
 WORKLOADS = {
     "lenet": Workload(128, 10, "adam", (28, 28, 1), bf16=False),
@@ -61,6 +65,8 @@ WORKLOADS = {
     "transformer": Workload(16, 2, "adam", vocabulary=18_000, length=128),
     "crnn": Workload(64, 63, "adam", (32, 128, 3), text=8),
     "svtr_lcnet": Workload(64, 63, "adam", (32, 128, 3), text=8),
+    "unet": Workload(8, 11, "adam", (192, 240, 3), pixels=True),
+    "deeplab_v3_plus": Workload(8, 11, "adam", (192, 240, 3), pixels=True),
     "gru4rec": Workload(64, 37_000, "adam", vocabulary=37_000, length=20, bf16=False, sparse=True),
 }
 ADAM = {"lr": 1e-4}
