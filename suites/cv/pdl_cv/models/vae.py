@@ -56,10 +56,11 @@ class VAE(nn.Module):
         x = pdl.flatten(self.encoder(images), start=1)
         if self.label is not None:
             x = x + self.label(labels)
-        mean, spread = pdl.chunk(self.moments(x), 2, axis=-1)
+        mean, spread = pdl.chunk(pdl.astype(self.moments(x), pdl.float32), 2, axis=-1)
         drawn = self.generator(mean + pdl.exp(0.5 * spread) * pdl.noise(mean.shape), labels)
         pixels = images.size // images.shape[0]
         # tanh is 2 sigmoid - 1 of twice its argument, so white has probability (1 + drawn) / 2
+        drawn = pdl.astype(drawn, pdl.float32)  # bfloat16 has nothing between 0.996 and 1, whose logarithm is 0
         white, truth = pdl.clip(0.5 * drawn + 0.5, 1e-6, 1 - 1e-6), 0.5 * images + 0.5
         entropy = -pdl.mean(truth * pdl.log(white) + (1.0 - truth) * pdl.log(1.0 - white))
         divergence = -0.5 * pdl.mean(pdl.sum(1.0 + spread - pdl.square(mean) - pdl.exp(spread), axis=-1)) / pixels
