@@ -141,6 +141,13 @@ def _write_objects(place: Path) -> None:
             mug[20 + shift : 50 + shift, 20:44] = 25 * number + 40
             cv2.imwrite(str(place / f"mugs/mug-{number}/{shift}.jpg"), mug)
     cv2.imwrite(str(place / "mug.jpg"), mug)
+    for number in range(12):
+        sketch = np.zeros((64, 96, 3), np.uint8)
+        sketch[20:44, 4 * number : 4 * number + 20] = 255
+        for name, picture in (("A", sketch), ("B", sketch // 2 + 40)):
+            (place / "couples" / name).mkdir(parents=True, exist_ok=True)
+            cv2.imwrite(str(place / f"couples/{name}/{number}.png"), picture)
+    cv2.imwrite(str(place / "sketch.png"), sketch)
     moving_digits.write_folders(place / "ways", moving_digits.CLASSES, splits=False, count=16)
     (place / "way.avi").write_bytes(next((place / "ways/up").glob("*.avi")).read_bytes())
     film = VideoWriter(place / "traffic.mp4", 25.0)

@@ -188,6 +188,7 @@ HERE = {"graph/powerlaw_sage", "graph/bbbp_gin", "graph/esol_gin"}
 GIVEN = {
     "cv/bccd_picodet",
     "cv/camvid_deeplab",
+    "cv/camvid_pix2pix",
     "cv/drishti_deeplab",
     "cv/lsp_simple_baseline",
     "cv/mmwave_gesture_r2plus1d",

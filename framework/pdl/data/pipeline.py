@@ -23,7 +23,7 @@ from pdl.data.randomness import BatchRandom, SampleRandom
 from pdl.errors import ConfigError, UsageError
 from pdl.hints import part
 
-ANNOTATIONS = frozenset({"boxes", "masks", "mask", "keypoints", "points"})
+ANNOTATIONS = frozenset({"boxes", "masks", "mask", "keypoints", "points", "picture"})
 """Keys of what has a place in the image of a sample, and moves with its pixels."""
 
 

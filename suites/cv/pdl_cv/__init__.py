@@ -15,7 +15,10 @@ __version__ = "0.1.0"
 MOVED: dict[str, str] = {}
 """Import paths that moved: {"pdl_cv.OldName": "pdl_cv.NewName"}; recipes with the old ones keep working."""
 
-TASKS = ("classification", "detection", "generation", "instance", "keypoints", "retrieval", "segmentation", "video")
+TASKS = (
+    "classification", "detection", "generation", "image_to_image", "instance", "keypoints", "retrieval", "segmentation",
+    "video",
+)  # fmt: skip
 INIT = {task: f"pdl_cv.{task}.init:write_recipe" for task in TASKS}
 """What `pdl init cv.<task>` calls."""
 

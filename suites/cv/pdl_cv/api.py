@@ -4,6 +4,7 @@ from pdl_cv.cascade import Cascade
 from pdl_cv.classification import Classification
 from pdl_cv.detection import Detection
 from pdl_cv.generation import Generation
+from pdl_cv.image_to_image import ImageToImage
 from pdl_cv.instance import InstanceSegmentation
 from pdl_cv.keypoints import Keypoints
 from pdl_cv.models import *

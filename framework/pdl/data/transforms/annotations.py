@@ -3,8 +3,9 @@
 A sample of detection is {"image": uint8 [H, W, C], "boxes": float32 [n, 4], "labels": int64 [n]} and may have, of n
 each, `masks` uint8 [n, H, W], `keypoints` float32 [n, P, 3], `crowd` and `difficult` bool [n], `area` float32 [n];
 furthermore `points` float32 [Q, 2] and `flip_pairs` int64 [k, 2]. One of segmentation has `mask` uint8 [H, W], the
-class of each pixel, 255 (`IGNORED`) where it counts nothing, as what comes from outside of the image does. Boxes are
-(x1, y1, x2, y2); pixel (0, 0) covers the square from 0 to 1, so that the box of a whole image is (0, 0, W, H).
+class of each pixel, 255 (`IGNORED`) where it counts nothing, as what comes from outside of the image does. One of a
+pair has `picture` uint8 [H, W, C], another image of the same place, which moves as the image does. Boxes are (x1, y1,
+x2, y2); pixel (0, 0) covers the square from 0 to 1, so that the box of a whole image is (0, 0, W, H).
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ def follow(sample: Sample, motion: Motion, before: tuple[int, ...], shape: tuple
         out |= {name: sample[name] for name in INSTANCES if name in sample}
     if "keypoints" in sample:
         out["keypoints"] = _moved_keypoints(sample, matrix, shape, flip_pairs, owner)
+    if "picture" in sample:
+        out["picture"] = motion.image(sample["picture"])
     if "mask" in sample:
         out["mask"] = moved_classes(sample["mask"][None], motion)[0]
     if "masks" in sample:

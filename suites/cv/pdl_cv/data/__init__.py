@@ -1,7 +1,7 @@
 """Data sets: of images with a class each (samples {"image", "label"}), of images with objects in them (samples
-{"image", "boxes", "labels", ...}), of images with a class for each pixel (samples {"image", "mask"}), and of clips and
-skeletons with a class each (samples {"clip", "label"}, {"skeleton", "label"}). Each has `classes` and a
-`fingerprint`."""
+{"image", "boxes", "labels", ...}), of images with a class for each pixel (samples {"image", "mask"}), of pairs of
+pictures (samples {"image", "picture"}), and of clips and skeletons with a class each (samples {"clip", "label"},
+{"skeleton", "label"}). Each has a `fingerprint`, and `classes` where there are some."""
 
 from pdl_cv.data.cifar import CIFAR10
 from pdl_cv.data.clip_archive import ClipArchive
@@ -13,6 +13,7 @@ from pdl_cv.data.listing import ImageList
 from pdl_cv.data.medmnist import MedMNIST
 from pdl_cv.data.moving_digits import MovingDigits
 from pdl_cv.data.msr_action3d import MSRAction3D
+from pdl_cv.data.paired import PairedFolder
 from pdl_cv.data.segmentation import SegmentationFolder
 from pdl_cv.data.skeletons import SkeletonArrays, SkeletonFolder
 from pdl_cv.data.turned import QuarterTurns
@@ -20,6 +21,6 @@ from pdl_cv.data.video_folder import VideoFolder, VideoList
 
 __all__ = [
     "CIFAR10", "ClipArchive", "MNIST", "DetectionFolder", "Digits", "FashionMNIST", "ImageFolder", "ImageList",
-    "MSRAction3D", "MedMNIST", "MovingDigits", "QuarterTurns", "SegmentationFolder", "SkeletonArrays", "SkeletonFolder",
-    "VideoFolder", "VideoList", "read_idx",
+    "MSRAction3D", "MedMNIST", "MovingDigits", "PairedFolder", "QuarterTurns", "SegmentationFolder", "SkeletonArrays",
+    "SkeletonFolder", "VideoFolder", "VideoList", "read_idx",
 ]  # fmt: skip

@@ -163,3 +163,19 @@ def _colours(offset: int, brightness: int) -> Iterator[tuple[float, ...]]:
 
 def _idx(path: Path, array: np.ndarray) -> None:
     path.write_bytes(struct.pack(f">BBBB{array.ndim}I", 0, 0, 0x08, array.ndim, *array.shape) + array.tobytes())
+
+
+def write_pairs(folder: Path, *, splits: bool) -> None:
+    """Outlines of digits in A, and the digits in B, as PNG of 128 x 96 pixels; below train, val and test with
+    `splits`."""
+    import cv2
+
+    for split, count in SCENES.items() if splits else {"": SCENES["train"]}.items():
+        images, labels = digits(split or "train")
+        for number, (image, label) in enumerate(zip(images[:count], labels[:count], strict=True)):
+            large = cv2.resize(enlarged(image[None], 96)[0], (128, 96))
+            picture = coloured(large[None], np.array([label]))[0]
+            for part, shown in (("A", cv2.Canny(large, 100, 200)), ("B", picture[..., ::-1])):
+                file = folder / part / split / f"{number}.png"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(cv2.imencode(".png", shown)[1].tobytes())

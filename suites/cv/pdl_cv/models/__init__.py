@@ -24,6 +24,7 @@ from pdl_cv.models.mobilenet_v1 import MobileNetV1
 from pdl_cv.models.mobilenet_v2 import MobileNetV2
 from pdl_cv.models.mobilenet_v3 import MobileNetV3
 from pdl_cv.models.picodet import PicoDet
+from pdl_cv.models.pix2pix import Pix2Pix
 from pdl_cv.models.pp_lcnet import PPLCNet
 from pdl_cv.models.pp_liteseg import STDC, PPLiteSeg
 from pdl_cv.models.pp_tinypose import PPTinyPose
@@ -80,6 +81,7 @@ __all__ = [
     "PPYOLOE",
     "PSPNet",
     "PicoDet",
+    "Pix2Pix",
     "PyramidBox",
     "R2Plus1D",
     "RTDETR",

@@ -9,8 +9,10 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import DataError, UsageError
+from pdl.runtime import images
 from pdl.runtime.documents import Page
 from pdl.runtime.drawing import Drawing
+from pdl.runtime.frame import Frame
 from pdl.runtime.steps import Sample
 from pdl.runtime.steps.arguments import check, count
 from pdl.runtime.steps.base import Resources
@@ -106,7 +108,8 @@ class Asked(_Order):
 
 
 class Picture(Labelled):
-    """Numbers in [-1, 1] -> {"class": name, "picture": uint8 [H, W, C]}."""
+    """Numbers in [-1, 1] -> {"class": name, "picture": uint8 [H, W, C]}; of a picture that was made of an image, the
+    part that the image fills, at its size, and no class."""
 
     name = "picture"
     unprinted = ("picture",)
@@ -114,7 +117,8 @@ class Picture(Labelled):
     def __call__(self, value: Array, sample: Sample) -> Any:
         check(value.ndim == 3 and value.shape[2] in (1, 3), f"picture: {value.shape} is no picture [H, W, 1 or 3]")
         asked = {"class": self.label(sample.memo.get("asked", 0))} if self.labels else {}
-        return {**asked, "picture": as_pixels(value)}
+        picture = as_pixels(value)
+        return {**asked, "picture": picture if sample.frame is None else unframed(picture, sample.frame)}
 
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         height, width = answer["picture"].shape[:2]
@@ -133,6 +137,20 @@ class Picture(Labelled):
     @property
     def forms(self) -> Sequence[Form]:
         return (Form("grid", ".png", "all pictures in one, a row for each class", lambda file, _: Grid(file)),)
+
+
+def unframed(picture: Array, frame: Frame) -> Array:
+    """The part of a picture uint8 [h, w, C] in which an image lies, at the size of that: [H, W, C]. Between pixels
+    bilinear, outside the nearest."""
+    cv2 = images.opencv("picture: it is brought to the size of the image")
+    (sx, sy), (x, y) = frame.scale, frame.offset
+    # the middle of pixel x of the image lies at (x + 1/2 - offset) / scale in the picture
+    matrix = np.array([[1 / sx, 0, (0.5 - x) / sx - 0.5], [0, 1 / sy, (0.5 - y) / sy - 0.5]])
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    found: Array = cv2.warpAffine(
+        picture, matrix, (frame.width, frame.height), flags=flags, borderMode=cv2.BORDER_REPLICATE
+    )
+    return found.reshape(frame.height, frame.width, -1)
 
 
 class Grid:
