@@ -12,7 +12,7 @@ import pytest
 
 from pdl.errors import DataError, UsageError
 from pdl_ocr.data import SyntheticLines
-from pdl_ocr.data.fonts import coverage, covering
+from pdl_ocr.data.fonts import coverage, covering, family
 
 
 def test_a_line_is_a_function_of_seed_split_and_number(fonts: list[str], words: str) -> None:
@@ -66,12 +66,13 @@ def test_pictures_lie_behind_lines_that_can_be_read(fonts: list[str], words: str
         SyntheticLines(fonts, texts=words, backgrounds=tmp_path / "none")
 
 
-def test_fonts_can_be_kept_for_validation(fonts: list[str]) -> None:
-    made = [SyntheticLines(fonts, characters="abc", split=s, unseen=0.4) for s in ("train", "val", "test")]  # type: ignore[arg-type]
-    train, val, test = ({path.name for path in data.fonts} for data in made)
+def test_families_of_fonts_can_be_kept_for_validation(fonts: list[str], unseen: float) -> None:
+    made = [SyntheticLines(fonts, characters="abc", split=s, unseen=unseen) for s in ("train", "val", "test")]  # type: ignore[arg-type]
+    train, val, test = ({family(path) for path in data.fonts} for data in made)
     assert train
     assert val == test
     assert not train & val
+    assert sum(len(data.fonts) for data in made[:2]) == len(fonts)
 
 
 def test_random_characters_of_a_script(fonts: list[str]) -> None:

@@ -102,8 +102,8 @@ def test_polygons_hold_all_ink_and_ink_stays_on_the_page(
     assert found > 12
 
 
-def test_fonts_can_be_kept_for_validation(fonts: list[str], words: str) -> None:
-    train, val = (SyntheticPages(fonts, texts=words, split=s, unseen=0.4, **SMALL) for s in ("train", "val"))  # type: ignore[arg-type]
+def test_fonts_can_be_kept_for_validation(fonts: list[str], words: str, unseen: float) -> None:
+    train, val = (SyntheticPages(fonts, texts=words, split=s, unseen=unseen, **SMALL) for s in ("train", "val"))  # type: ignore[arg-type]
     used = [
         {word.style.path for i in range(12) for line in d._plan(i).lines for word in line.words} for d in (train, val)
     ]

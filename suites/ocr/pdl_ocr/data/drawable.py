@@ -13,7 +13,7 @@ from pdl.data.splits import stable_split
 from pdl.errors import DataError, UsageError, listed
 from pdl.files import read_bytes
 from pdl_ocr.data.drawn import MOST_BYTES
-from pdl_ocr.data.fonts import able_to_write, covered, font_files, letters_of
+from pdl_ocr.data.fonts import able_to_write, covered, family, font_files, letters_of
 from pdl_ocr.scripts import characters_of
 
 USUAL = 0.9  # of the letters that the best font has: with less, a font is taken for one of another script
@@ -59,7 +59,7 @@ class Drawable:
                 f"{len(self.able)} fonts are too few to keep some for validation: metrics are those on fonts that are "
                 "learned."
             )
-        kept = _unseen([path.name for path in self.able], self.unseen)
+        kept = _unseen([family(path) for path in self.able], self.unseen)
         return f"{len(kept)} fonts are kept for validation and test (unseen): metrics are those on fonts never seen."
 
 
@@ -78,7 +78,7 @@ def drawable(script: str, fonts: str | None) -> Drawable:
     most = max(len(covered(path, letters)) for path in files) / len(letters)
     complete = max(LEAST, int(most * USUAL * 100) / 100)
     able = able_to_write(files, characters, complete)
-    unseen = _share([path.name for path in able])
+    unseen = _share([family(path) for path in able])
     return Drawable(script, given, characters, letters, files, able, complete, unseen)
 
 
@@ -102,13 +102,14 @@ def counted(path: Path, found: Drawable, longest: int) -> str:
     return f"{good:,} of {len(words):,} different words of {path.name} are written in {script} alone and are drawn."
 
 
-def _share(names: list[str]) -> float:
-    """The share of fonts that is kept for validation: a tenth of many, a fifth of some, none of few."""
+def _share(families: list[str]) -> float:
+    """The share of families that is kept for validation: a tenth of many, a fifth of some, none of few."""
     for share, fewest in ((0.1, 30), (0.2, 8)):
-        if len(names) >= fewest and len(_unseen(names, share)):
+        if len(set(families)) >= fewest and 0 < len(_unseen(families, share)) < len(families):
             return share
     return 0.0
 
 
-def _unseen(names: list[str], share: float) -> np.ndarray:
-    return stable_split(names, {"train": 1 - share, "unseen": share}, "unseen")
+def _unseen(families: list[str], share: float) -> np.ndarray:
+    """The places of the fonts whose families, by a hash of their names, are kept."""
+    return stable_split(families, {"train": 1 - share, "unseen": share}, "unseen")

@@ -14,7 +14,7 @@ from pdl.data.randomness import SampleRandom
 from pdl.data.splits import stable_split
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.files import read_bytes
-from pdl_ocr.data.fonts import able_to_write, covered, covering, font_files
+from pdl_ocr.data.fonts import able_to_write, covered, covering, family, font_files
 from pdl_ocr.data.lines import located
 from pdl_ocr.data.paper import Backgrounds
 from pdl_ocr.data.strings import Strings
@@ -97,8 +97,8 @@ class Drawn(Dataset):
         if not unseen:
             return files
         part = "train" if self.split == "train" else "unseen"
-        names = [path.name for path in files]
-        rows = stable_split(names, {"train": 1 - unseen, "unseen": unseen}, part)
+        families = [family(path) for path in files]  # weights of one family look alike
+        rows = stable_split(families, {"train": 1 - unseen, "unseen": unseen}, part)
         if not len(rows):
             what = f"unseen={unseen} of {len(files)} fonts leaves none for {self.split}"
             raise DataError(f"{type(self).__name__}: {what}")

@@ -61,6 +61,19 @@ def covered(path: Path, characters: frozenset[str]) -> frozenset[str]:
     return characters & coverage.__wrapped__(path)
 
 
+@lru_cache(maxsize=1 << 14)
+def family(path: Path) -> str:
+    """The family that a font belongs to ("DejaVu Sans" of its Bold Oblique), by its table of names (OpenType, name IDs
+    16 and 1); where it tells none, the name of the file."""
+    library = _library("fontTools.ttLib", "to know which family a font belongs to")
+    try:
+        with path.open("rb") as file, library.TTFont(file, fontNumber=0, lazy=True) as font:
+            names = font["name"]
+            return str(names.getDebugName(16) or names.getDebugName(1) or path.stem)
+    except Exception as error:
+        raise DataError(f"{path}: cannot be read as a font: {error}") from error
+
+
 def covering(files: Sequence[Path], characters: str) -> list[Path]:
     """The fonts that have all the characters, white space aside; DataError where none has."""
     wanted = {c for c in characters if not c.isspace()}

@@ -32,8 +32,8 @@ class SyntheticLines(Drawn):
     split        train, val or test: other lines of the same kind
     complete     the least share of the letters (and marks) among `characters` that a font must have; a folder may hold
                  fonts of other scripts, too; 0: any
-    unseen       the share of the fonts, by a hash of their names, with which val and test are drawn and train is not,
-                 so that accuracy is that on fonts never seen; 0: all fonts for all splits
+    unseen       the share of the families of fonts, by a hash of their names, with which val and test are drawn and
+                 train is not, so that accuracy is that on fonts never seen; 0: all fonts for all splits
     words        the fewest and the most words of a line
     length       the fewest and the most characters of a line; where words are too short, they become more than `words`
     cases        the share of words that are written in capitals, with a capital first, or in small letters, rather than

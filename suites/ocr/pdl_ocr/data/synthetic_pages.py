@@ -60,8 +60,8 @@ class SyntheticPages(Drawn):
     layouts      which there are, in equal shares: article, form, sign
     complete     the least share of the letters (and marks) among `characters` that a font must have; a folder may hold
                  fonts of other scripts, too; 0: any
-    unseen       the share of the fonts, by a hash of their names, with which val and test are drawn and train is not;
-                 0: all fonts for all splits
+    unseen       the share of the families of fonts, by a hash of their names, with which val and test are drawn and
+                 train is not; 0: all fonts for all splits
     cases        the share of words that are written in capitals, with a capital first, or in small letters, rather than
                  as they stand
     numbers      the share of words that a number takes the place of
