@@ -20,6 +20,8 @@ class BucketBatchSampler(BatchSampler):
     lengths  int [N] of the samples; or what gives those of an epoch, where they change
     sizes    ascending, the last one no less than the longest sample; see `bucket_sizes`
     shuffle  a new order of samples and of batches each epoch, a function of (seed, epoch); otherwise from short to long
+    sorted_epochs  the first epochs whose batches go from short to long all the same, their samples in a new order
+             (SortaGrad; Amodei et al., Deep Speech 2, ICML 2016)
     """
 
     def __init__(
@@ -29,9 +31,11 @@ class BucketBatchSampler(BatchSampler):
         sizes: Sequence[int] | np.ndarray,
         *,
         shuffle: bool = False,
+        sorted_epochs: int = 0,
         seed: int = 0,
     ) -> None:
         self.lengths, self.sizes, self.shuffle, self.seed = lengths, np.asarray(sizes, np.int64), shuffle, seed
+        self.sorted_epochs = sorted_epochs
         n = len(self._buckets(0))
         super().__init__(RandomSampler(n, seed=seed) if shuffle else SequentialSampler(n), batch_size)
 
@@ -55,7 +59,7 @@ class BucketBatchSampler(BatchSampler):
             made += list(held[:full].reshape(-1, self.batch_size))
             over = held[full:]
         made += [over] if len(over) else []
-        if not self.shuffle:
+        if not self.shuffle or epoch < self.sorted_epochs:
             return made
         return [made[k] for k in SampleRandom(self.seed, epoch, 0).fork("batches").generator().permutation(len(made))]
 

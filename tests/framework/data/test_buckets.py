@@ -57,9 +57,13 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     assert order(0, 1) == order(0, 1)
     assert order(0, 1) != order(0, 2)
     assert order(0, 1) != order(1, 1)
-    batches = BucketBatchSampler(LENGTHS, 32, [50, 400], shuffle=True).batches(0)
-    widths = [int(LENGTHS[batch].max() > 50) for batch in batches]
-    assert widths not in (sorted(widths), sorted(widths, reverse=True)), "batches of a size do not come together"
+    sampler = BucketBatchSampler(LENGTHS, 32, [50, 400], shuffle=True, sorted_epochs=1)
+    first, second = ([int(LENGTHS[batch].max() > 50) for batch in sampler.batches(epoch)] for epoch in (0, 1))
+    assert first == sorted(first), "from short to long"
+    assert second not in (sorted(second), sorted(second, reverse=True)), "batches of a size do not come together"
+    assert np.concatenate(sampler.batches(0)).tolist() != np.concatenate(
+        BucketBatchSampler(LENGTHS, 32, [50, 400]).batches(0)
+    ).tolist(), "the samples of a size are in random order"
 
 
 def test_a_loader_goes_on_where_it_was() -> None:

@@ -119,7 +119,7 @@ def _of_script(script: str, fonts: str | None, texts: str | None) -> str:
         "  - /ocr/recognition",
         "  - /ocr/transforms/words",
         "  - _self_",
-        f"task: {{dictionary: {script}, skip: true}}",
+        f"task: {{dictionary: {script}, skip: true, shortest_first: true}}",
         f"model: {PPOCR if large else OWN}",
         "data:",
         "  train: &drawn",

@@ -111,16 +111,19 @@ class SameWidth(BatchSampler):
         return self.made
 
 
-def line_loader(lines: Labelled, widths: np.ndarray, data: Data, *, training: bool, seed: int) -> DataLoader:
+def line_loader(
+    lines: Labelled, widths: np.ndarray, data: Data, *, training: bool, seed: int, shortest_first: bool = False
+) -> DataLoader:
     """Batches {"image" [N, H, W, C], "labels" int64 [N, U], "lengths" int64 [N], "text", "index"}; `widths` int64 [N]
-    are those of the images after the transforms. In training in a new order each epoch; an image that distortions
-    made wider makes its batch wider."""
+    are those of the images after the transforms. In training in a new order each epoch, with `shortest_first` in the
+    first one from narrow images to wide ones; an image that distortions made wider makes its batch wider."""
     if training and data.sampler(lines, seed=seed) is not None:
         raise ConfigError("data.balanced: lines have no classes that could be drawn alike; leave it out")
     size, transforms = data.size(training=training), data.transforms(training=training)
     sampler: BatchSampler = SameWidth(widths, size)
     if training and len(lines):
-        sampler = BucketBatchSampler(widths, size, np.unique(widths), shuffle=True, seed=seed)
+        first = int(shortest_first)
+        sampler = BucketBatchSampler(widths, size, np.unique(widths), shuffle=True, sorted_epochs=first, seed=seed)
     pad = Widths(transforms).pad
     return DataLoader(
         lines,

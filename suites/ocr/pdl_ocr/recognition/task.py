@@ -44,6 +44,8 @@ class TextRecognition(Task):
     skip        leave out of training the lines that cannot be learned: those with characters that are not in the
                 dictionary, and those with more characters than the net has steps for. Without it they are an error.
                 Evaluation keeps them, as mistakes
+    shortest_first  begin with the narrowest lines and come to the widest at the end of the first epoch: from random
+                weights, CTC learns long lines sooner so (SortaGrad; Amodei et al., Deep Speech 2, ICML 2016)
     mode        "rgb" or "gray": how `pdl predict` reads images; by default as the data set's
     mistakes    how many of the worst mistakes the report draws
 
@@ -63,6 +65,7 @@ class TextRecognition(Task):
         space: bool = True,
         lower: bool = False,
         skip: bool = False,
+        shortest_first: bool = False,
         mode: Literal["rgb", "gray"] | None = None,
         mistakes: Annotated[int, Range(0)] = 40,
     ) -> None:
@@ -76,6 +79,7 @@ class TextRecognition(Task):
         if twice:
             raise ConfigError(f"task.characters: {listed(twice, 10)} more than once; give each character once")
         self.lower, self.skip, self.mode, self.mistakes = lower, skip, mode, mistakes
+        self.shortest_first = shortest_first
         self._numbered: tuple[str, dict[str, int]] = ("", {})
         self.net: Recogniser | None = None  # once it is known
         self.decoding: Decoding = CtcDecoding()  # the net's
@@ -221,9 +225,9 @@ class TextRecognition(Task):
         rows = np.arange(len(dataset))
         if training and self.skip:
             rows = self._learnable(dataset, widths)
-        return line_loader(
-            Labelled(dataset, rows, self.encode), widths[rows], recipe.data, training=training, seed=seed
-        )
+        lines = Labelled(dataset, rows, self.encode)
+        first = self.shortest_first
+        return line_loader(lines, widths[rows], recipe.data, training=training, seed=seed, shortest_first=first)
 
     def _learnable(self, dataset: Dataset, widths: np.ndarray) -> np.ndarray:
         """int64 [n]: the lines that have a text, of known characters, for which there are steps enough."""
