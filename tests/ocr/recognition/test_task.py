@@ -75,6 +75,14 @@ def test_texts_longer_than_their_steps_are_told(tmp_path: Path) -> None:
         assemble(*built(recipe(tmp_path, "task.skip=false", *narrow)))
 
 
+def test_the_shortest_lines_may_come_first(tmp_path: Path) -> None:
+    def widths(*overrides: str) -> list[int]:
+        loader = assemble(*built(recipe(tmp_path, "data.batch_size=8", *overrides))).loaders["train"]
+        return [int(loader.sampler.lengths[rows].max()) for rows in loader.sampler.batches(0)]
+
+    assert widths() != sorted(widths()) == widths("task.shortest_first=true")
+
+
 def test_needed_steps_count_blanks_between_equal_characters() -> None:
     task = TextRecognition(characters="abc")
     assert task.needed(["abc", "aab", "aaa", ""]).tolist() == [3, 4, 5, 0]
@@ -158,11 +166,13 @@ def test_what_a_check_finds(tmp_path: Path) -> None:
     image = cv2.imread(str(lists / "train/000.png"))
     (lists / "val/copy.png").write_bytes((lists / "train/000.png").read_bytes())
     cv2.imwrite(str(lists / "val/turned.png"), np.rot90(image))
+    cv2.imwrite(str(lists / "val/wide.png"), np.zeros((32, 1600, 3), np.uint8))
     said = (lists / "train.txt").read_text(encoding="utf-8").splitlines()[0].split("\t")[1]
     with (lists / "val.txt").open("a", encoding="utf-8") as file:
         file.write(
             f"val/copy.png\t{said}\nval/turned.png\t{said}\nval/001.png\t\nval/002.png\tQé\nval/003.png\t{'abd' * 30}\n"
         )
+        file.write(f"val/wide.png\t{said}\n")
         file.write("val/004.png\t.שלום\nval/004.png\tabd\nval/005.png\tאבג 12 abd\n")
     settings = [f"data.{split}.{key}=null" for split in ("train", "val") for key in ("split", "ratios")]
     paths = [f"data.{split}.path={lists / split}.txt" for split in ("train", "val")]
@@ -172,6 +182,6 @@ def test_what_a_check_finds(tmp_path: Path) -> None:
     for message in (
         "its text is empty", "'Q' (latin capital letter q) is not in the dictionary, 1 times", "needs 90 steps",
         "higher than wide", "the same image is in train", "looks as if it were written backwards",
-        "which is the same image", "looks just like 'אבג abd 12'",
+        "which is the same image", "looks just like 'אבג abd 12'", "are squeezed into the", "by up to 10.0 times",
     ):  # fmt: skip
         assert message in found, message

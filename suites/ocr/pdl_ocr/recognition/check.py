@@ -20,7 +20,7 @@ from pdl.train import Recipe
 from pdl_ocr.data.lines import TextLines
 from pdl_ocr.data.synthetic import SyntheticLines
 from pdl_ocr.models.recogniser import Recogniser
-from pdl_ocr.recognition.loader import ratios_of, texts_of
+from pdl_ocr.recognition.loader import Widths, ratios_of, texts_of
 from pdl_ocr.scripts import is_right_to_left, logical
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SHOWN = 5  # faults of a kind and split
 MOST = 1000  # faults of a kind that are gathered
 TINY = 6  # pixels of height
+SQUEEZED = 1.25  # times narrower than its proportions are, from which on a line counts as squeezed
+FEW = 0.01  # of the lines may be squeezed
 TURNED = 1.5  # times as high as wide, with three characters or more
 
 
@@ -48,7 +50,7 @@ def check_recipe(recipe: Recipe, task: TextRecognition, progress: Progress | Non
         long = _long(task, recipe, data, split)
         for kind in (_empty(data), _unknown(task, data), _unordered(data), long, _shapes(data), _ambiguous(data)):
             faults += shorten(list(islice(kind, MOST)), SHOWN, split)
-        faults += _alike(task, data, split)
+        faults += _alike(task, data, split) + _squeezed(recipe, data, split)
     return faults
 
 
@@ -105,6 +107,24 @@ def _long(task: TextRecognition, recipe: Recipe, data: Dataset, split: str) -> I
     for index in np.flatnonzero(needed > steps).tolist():
         what = f"{texts[index]!r:.40} needs {needed[index]} steps, the image gives {steps[index]}"
         yield Fault(data.path_of(index), index, what, task.net.too_long()[1])
+
+
+def _squeezed(recipe: Recipe, data: Dataset, split: str) -> list[Fault]:
+    """One warning of lines too wide for the transforms, which make them narrower than their proportions are."""
+    training = split == "train"
+    resize = Widths(recipe.data.transforms(training=training)).resize
+    ratios = ratios_of(data)
+    squeezed = np.flatnonzero(ratios * resize.height > SQUEEZED * resize.width)
+    if len(squeezed) < FEW * len(ratios):
+        return []
+    widest = int(np.argmax(ratios))
+    enough = int(-(-np.quantile(ratios, 1 - FEW) * resize.height // 32) * 32)
+    what = (
+        f"{len(squeezed)} of {len(ratios)} lines are squeezed into the {resize.width} pixels of ResizeHeight, by up to "
+        f"{ratios[widest] * resize.height / resize.width:.1f} times; here the most"
+    )
+    advice = f"give it a width of {enough} (data.transforms.eval), or cut long lines"
+    return [Fault(data.path_of(widest), widest, what, advice, split=split, severity="warning")]
 
 
 def _shapes(data: Dataset) -> Iterator[Fault]:
