@@ -450,8 +450,8 @@ struct CopyTable {
 enum Packed { kPackedRows, kPackedWinograd4, kPackedWinograd2, kPackedTaps, kPackedBlocks };
 constexpr int kBlockWide = 16;
 
-// `form` is a Packed; groups are 1, and Winograd wants 3x3 taps of stride and dilation 1, c and o multiples of 16 and no float64. Blocks are
-// of float32, and packed by the caller.
+// `form` is a Packed; groups are 1, and Winograd wants 3x3 taps of stride 1, a padding in multiples of the dilation, c and o multiples of
+// 16 and no float64. Blocks are of float32, and packed by the caller.
 template <class T>
 struct PackedTable {
   int64_t (*size)(int form, const Geometry& g);                   // values of T
