@@ -52,7 +52,8 @@ class Translator(nn.Module):
         step = 1 << len(self.down)
         if x.ndim != 4 or x.shape[1] % step or x.shape[2] % step:
             raise ShapeError(f"Pix2Pix: x {x.shape} must be [N, H, W, C] with H and W multiples of {step} (2^depth)")
-        maps, norms = [], [None, *self.down_norms, None]
+        maps: list[pdl.Tensor] = []
+        norms = [None, *self.down_norms, None]
         for down, norm in zip(self.down, norms, strict=False):
             x = down(pdl.leaky_relu(x, negative_slope=0.2) if maps else x)
             x = x if norm is None else norm(x)
