@@ -65,7 +65,7 @@ class Ssim(MeanOver):
             found: Array = cv2.GaussianBlur(x, (WINDOW, WINDOW), SIGMA, borderType=cv2.BORDER_REFLECT)
             return found
 
-        a, b = (np.float32(x) / np.float32(255) for x in (wanted, made))
+        a, b = (x.astype(np.float32) / np.float32(255) for x in (wanted, made))
         m, n = mean(a), mean(b)
         own, other, both = mean(a * a) - m * m, mean(b * b) - n * n, mean(a * b) - m * n
         return float(((2 * m * n + C1) * (2 * both + C2) / ((m * m + n * n + C1) * (own + other + C2))).mean())
