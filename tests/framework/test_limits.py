@@ -160,7 +160,7 @@ def test_ctrl_c_ends_a_run_between_segments(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(executor, "SEGMENT", 0)
     session = session_of(layers)
     expected = session.run(X)["y"]
-    (lane,) = session.engine._lanes  # type: ignore[attr-defined]
+    (lane,) = session.engine.lanes._all  # type: ignore[attr-defined]
     (executable,) = lane.bound.values()
     calls = executable._calls
     assert len(calls) > 5

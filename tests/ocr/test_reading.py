@@ -57,6 +57,20 @@ def test_a_page_is_read_in_order(reader) -> None:
     json.dumps(answer)
 
 
+def test_a_line_is_cut_out_once_of_an_image_in_one_piece(reader, monkeypatch) -> None:
+    """OpenCV copies a whole page that is a view, such as of BGR in the other order, for every line."""
+    from pdl_ocr import reading
+
+    seen: list[bool] = []
+    cut = reading.straightened
+    monkeypatch.setattr(reading, "straightened", lambda x, each: seen.append(x.flags.c_contiguous) or cut(x, each))
+    x = page()
+    put(x, bars("cab"), 450, 103)
+    put(x, bars("abc"), 30, 100)
+    assert texts(reader(x[::-1].copy()[::-1])) == ["abc", "cab"]
+    assert seen == [True, True]
+
+
 @pytest.mark.parametrize("degrees", [5, -12, 30])
 def test_lines_at_an_angle(reader, degrees: float) -> None:
     x = page()

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import re
 import time
@@ -132,6 +133,7 @@ class Bundle:
     constants  arrays that steps of the pipeline read, by name, read-only likewise
     parts     of a system: its bundles by name
     hashed    waits for the hashes that are under way, see `require_whole`
+    content   all of its bytes
     """
 
     source: str
@@ -147,11 +149,19 @@ class Bundle:
     constants: Mapping[str, Array] = field(default_factory=dict)
     parts: Mapping[str, Bundle] = field(default_factory=dict)
     hashed: Sequence[Callable[[], None]] = ()
+    content: memoryview | None = None
 
     def require_whole(self) -> None:
         """Wait for the hashes that `read` left under way; DataError where a member is not the one that was written."""
         for wait in self.hashed:
             wait()
+
+    def forget(self) -> None:
+        """Let go of the pages of the file that were read; those that are needed come back. To hash a file all of it is
+        read, to run it, where weights are folded and packed, little."""
+        mapped = None if self.content is None else self.content.obj
+        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
     @property
     def kind(self) -> str:
@@ -258,6 +268,7 @@ def _checked(
         config=_text(members, "config.yaml", name),
         meta=meta,
         size=len(data),
+        content=data,
         vocabularies=_vocabularies(members, name),
         constants=weights.from_bytes(members[CONSTANTS], name, CONSTANTS) if CONSTANTS in members else {},
         parts=parts,

@@ -120,6 +120,7 @@ class Graphs(Plans):
             self.deciding = small
         with self._lock:
             self._plans.clear()
+            self._evict()
 
 
 def _run(graph: Graph, arrays: Sequence[Array]) -> list[Array]:

@@ -213,11 +213,13 @@ class Pipeline:
                     raise
                 found[number] = Answer(error=str(error))
         places, parsed = list(samples), list(samples.values())
+        samples.clear()
         for members, inputs in self.batches(parsed, batch_size):
             outputs = run(inputs)
             for row, i in enumerate(members):
                 value = self.finish({name: y[row] for name, y in outputs.items()}, parsed[i])
                 found[places[i]] = Answer(value, self._answering(outputs), parsed[i].notes)
+                parsed[i] = Sample()  # an answered one holds its inputs, and outputs of the whole batch
             del inputs, outputs  # before the next run makes others: a reader of lines has megabytes of probabilities
         return found
 

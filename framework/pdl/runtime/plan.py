@@ -1,8 +1,9 @@
 """Plans: a program made ready for given input shapes, kept while memory allows, run by any number of threads.
 
 Once per model the program is rewritten (`passes.INFERENCE_ONCE`). Once per tuple of input shapes it is specialised,
-its weights are packed as the kernels want them at that size, and its memory is planned. All plans of a model run in
-one block of memory; each thread that runs one at the same time as another has a block of its own. Weights are shared.
+its weights are packed as the kernels want them at that size, and its memory is planned. All plans of a model, and of
+models that run one after the other (`session.in_turns`), run in one block of memory; each thread that runs one at the
+same time as another has a block of its own. Weights are shared.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
@@ -93,6 +94,57 @@ class Lane:
         self.block = _NOTHING
 
 
+class Lanes:
+    """The lanes of one or several models, the tenants: as many as threads ran any of them at the same time."""
+
+    def __init__(self) -> None:
+        self._tenants: WeakSet[Plans] = WeakSet()
+        self._largest = self._room = 0  # bytes of the block that plans need which are kept, and of all blocks
+        self._all: list[Lane] = []
+        self._idle: list[Lane] = []  # those that no thread is using, the one used last at the end
+        self._lock = threading.Lock()  # held for moments
+
+    def settle(self, tenant: Plans, *, stays: bool = True) -> None:
+        """A model is here, has other plans than before, or leaves."""
+        with self._lock:
+            (self._tenants.add if stays else self._tenants.discard)(tenant)
+            self._largest = max((each.largest for each in self._tenants), default=0)
+            self._room = sum(each.memory - each.own_bytes for each in self._tenants)
+            self._spare()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all blocks."""
+        with self._lock:
+            return self._bytes()
+
+    def enter(self) -> Lane:
+        """A lane for one run, until `leave`."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            self._all.append(Lane())
+            return self._all[-1]
+
+    def leave(self, lane: Lane) -> None:
+        """The run is over."""
+        with self._lock:
+            self._idle.append(lane)
+            self._spare()
+
+    def _spare(self) -> None:
+        """Let go blocks that are larger than plans need which are kept, and, until the rest fits, those that only
+        threads side by side needed."""
+        for lane in self._idle:
+            if lane.block.nbytes > self._largest:
+                lane.release()
+        while len(self._all) > 1 and self._idle and self._bytes() > self._room:
+            self._all.remove(self._idle.pop(0))
+
+    def _bytes(self) -> int:
+        return sum(lane.block.nbytes for lane in self._all)
+
+
 def _own(y: Array) -> Array:
     """A copy for the caller; up to some size in memory that is used again, where fresh pages would cost more than the
     copy. Larger ones are not asked of malloc: once it has got back some, it keeps them in its heap, where they leave
@@ -126,11 +178,17 @@ class Plans:
         self.choosing = choosing
         self.drop_taps, self.pack_weights = TapCache(), PackCache(**choosing)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._largest = 0  # bytes of the block that plans which are kept need
-        self._lanes: list[Lane] = []  # all that there are
-        self._idle: list[Lane] = []  # those that no thread is using, the one used last at the end
-        self._lock = threading.Lock()  # held for moments: what is kept, what is free
+        self.own_bytes = self.largest = 0  # of the plans that are kept: what they take, and the block that they need
+        self._lock = threading.Lock()  # held for moments: what is kept
         self._making = threading.Lock()  # held while a plan is made
+        self.lanes = Lanes()
+
+    def run_in(self, lanes: Lanes) -> None:
+        """Run in these lanes from now on."""
+        if lanes is not self.lanes:
+            self.lanes.settle(self, stays=False)
+            self.lanes = lanes
+            lanes.settle(self)
 
     def __call__(self, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
         """The outputs for these inputs, in the program's order."""
@@ -146,7 +204,8 @@ class Plans:
 
     def run(self, plan: Plan, arrays: Sequence[Array], timer: Timer | None = None) -> list[Array]:
         """The outputs of a plan for these inputs, as arrays of their own."""
-        lane = self._enter()
+        lanes = self.lanes
+        lane = lanes.enter()
         try:
             executable = lane.executable(plan)
             executable.profile = timer
@@ -155,13 +214,12 @@ class Plans:
             finally:
                 executable.profile = None
         finally:
-            self._leave(lane)
+            lanes.leave(lane)
 
     @property
     def nbytes(self) -> int:
-        """Memory that plans take, without weights."""
-        with self._lock:
-            return self._own_bytes() + sum(lane.block.nbytes for lane in self._lanes)
+        """Memory that plans take, without weights, with all of the blocks that they run in."""
+        return self.own_bytes + self.lanes.nbytes
 
     def _kept(self, key: Any) -> Plan | None:
         with self._lock:
@@ -176,18 +234,6 @@ class Plans:
             self._evict()
         return plan
 
-    def _enter(self) -> Lane:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-            self._lanes.append(Lane())
-            return self._lanes[-1]
-
-    def _leave(self, lane: Lane) -> None:
-        with self._lock:
-            self._idle.append(lane)
-            self._spare()
-
     def _make(self, shapes: Shapes) -> Plan:
         sizes = bind(self.program, shapes)
         try:
@@ -200,29 +246,14 @@ class Plans:
 
     def _evict(self) -> None:
         """Let go the plans used longest ago until the rest fits, with a block for it; the newest stays."""
-        own = self._own_bytes()
         while True:
-            self._largest = max((plan.memory.arena_bytes for plan in self._plans.values()), default=0)
-            if len(self._plans) < 2 or (len(self._plans) <= PLANS and own + self._largest <= self.memory):
+            self.own_bytes = sum(plan.nbytes for plan in self._plans.values())
+            self.largest = max((plan.memory.arena_bytes for plan in self._plans.values()), default=0)
+            fits = len(self._plans) <= PLANS and self.own_bytes + self.largest <= self.memory
+            if fits or len(self._plans) < 2:
                 break
-            own -= self._plans.popitem(last=False)[1].nbytes
-        self._spare()
-
-    def _spare(self) -> None:
-        """Let go blocks that are larger than plans need which are kept, and, until the rest fits, those that only
-        threads side by side needed."""
-        for lane in self._idle:
-            if lane.block.nbytes > self._largest:
-                lane.release()
-        if len(self._lanes) > 1:
-            total = self._own_bytes() + sum(lane.block.nbytes for lane in self._lanes)
-            while total > self.memory and self._idle and len(self._lanes) > 1:
-                gone = self._idle.pop(0)
-                self._lanes.remove(gone)
-                total -= gone.block.nbytes
-
-    def _own_bytes(self) -> int:
-        return sum(plan.nbytes for plan in self._plans.values())
+            self._plans.popitem(last=False)
+        self.lanes.settle(self)
 
 
 def frozen(program: Program) -> Program:

@@ -293,6 +293,19 @@ def load(
             return of_bundle(bundle, precision=precision, memory=memory, choosing=choosing, **options)
         finally:
             bundle.require_whole()  # what is not as it was written explains any other fault
+            bundle.forget()
+
+
+def in_turns(*predictors: Any) -> None:
+    """Let sessions that run one after the other, as parts of a system do, run in one block of memory, which is as large
+    as the largest of them needs. Where threads run several at the same time, each has a block of its own all the same.
+    A predictor that is no session stays as it is."""
+    from pdl.runtime.plan import Plans
+
+    engines = [getattr(each, "engine", None) for each in predictors]
+    plans = [each for each in engines if isinstance(each, Plans)]
+    for each in plans[1:]:
+        each.run_in(plans[0].lanes)
 
 
 def of_bundle(

@@ -11,6 +11,7 @@ from pdl.errors import UsageError
 from pdl.hints import Range
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Predictor, answers, pipeline_of
+from pdl.runtime.session import in_turns
 from pdl.runtime.steps.arguments import count, number, texts
 from pdl.runtime.steps.images import ImageInput
 from pdl.runtime.steps.labels import Top
@@ -56,6 +57,7 @@ class Cascade:
             raise UsageError(
                 "Cascade: the keypoint net was taught whole images, not parts around boxes; give margin, such as 1.25"
             )
+        in_turns(detect, each)
         self.margin = number("margin", taught if margin is None else margin, 1, 10)
         shown = Inspected() if step is None else Inspected(step.skeleton, step.score)
         self.pipeline = Pipeline({"image": [ImageInput("rgb")]}, {"detections": [shown]})

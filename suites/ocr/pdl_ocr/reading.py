@@ -12,6 +12,7 @@ from pdl.errors import UsageError, listed
 from pdl.runtime.images import opencv
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Predictor, answers, pipeline_of
+from pdl.runtime.session import in_turns
 from pdl.runtime.steps.labels import Ctc, Top, UntilEnd
 from pdl_ocr.layout import UPRIGHT, places
 from pdl_ocr.rectify import Rectified, begun, laid
@@ -72,6 +73,7 @@ class Reader:
         if turn is not None and not {"0", "180"} <= set(_classes(turn)):
             have = listed(_classes(turn), 5) or "none"
             raise UsageError(f"Reader: turn does not answer as it should: its classes are {have}, expected 0 and 180")
+        in_turns(detect, read, turn, extract)
         self.detect, self.read, self.turn, self.score, self.sure = detect, read, turn, score, sure
         self.extract, self.rectify = extract, rectify
         self.pipeline = Pipeline({"image": [PageInput("rgb")]}, {"lines": [Lines()]})
@@ -89,12 +91,15 @@ class Reader:
         return {"lines": [self._page(image) for image in inputs["image"]]}
 
     def _page(self, image: Array) -> dict[str, Any]:
-        corners = self._corners(image)
-        page, over = self._rectified(image, corners) if self.rectify and len(corners) else (None, None)
+        image = np.ascontiguousarray(image)  # once, and not for every line that is cut out
+        there = corners = self._corners(image)
+        page, parts, over = self._rectified(image, corners) if self.rectify and len(corners) else (None, None, None)
         if page is not None:
             corners = self._corners(page.image(image))
-        there = corners if page is None else page.back(corners)  # lines are cut out of the image itself: sharper
-        found = self.lines([straightened(image, each) for each in there], over)
+            there = page.back(corners)
+        if parts is None:
+            parts = [straightened(image, each) for each in there]  # out of the image itself: sharper
+        found = self.lines(parts, over)
         kept = [i for i, line in enumerate(found) if line["text"] and line["score"] >= self.score]
         lines = []
         for at in places([corners[i] for i in kept]):
@@ -118,9 +123,9 @@ class Reader:
         boxes = answers(self.detect, [image])[0]["boxes"]
         return np.array([box["polygon"] for box in boxes], np.float64).reshape(-1, 4, 2)
 
-    def _rectified(self, image: Array, corners: Array) -> tuple[Rectified | None, set[int] | None]:
-        """How the page with these lines lies on its image; None where that is the page as it is, and then which lines
-        are upside down: `turn` has been asked already."""
+    def _rectified(self, image: Array, corners: Array) -> tuple[Rectified | None, list[Array] | None, set[int] | None]:
+        """How the page with these lines lies on its image; None where that is the page as it is, and then the images of
+        the lines, and which of them are upside down: `turn` has been asked already."""
         size, (paper, angle) = image.shape[:2], laid(image, corners)
         page = Rectified.of(size, paper, angle)
         if page is not None:
@@ -129,8 +134,8 @@ class Reader:
         sides = self._sides(parts)
         over = {i for i, side in enumerate(sides) if side > self.sure}
         if self._is_over(parts, sides, over):
-            return Rectified.of(size, paper, angle + np.pi), None
-        return page, over if page is None else None
+            return Rectified.of(size, paper, angle + np.pi), None, None
+        return (None, parts, over) if page is None else (page, None, None)
 
     def _is_over(self, parts: Sequence[Array], sides: Sequence[float], over: set[int]) -> bool:
         """Whether a page with these lines is upside down: most lines that `turn` is sure of are, and the longest of

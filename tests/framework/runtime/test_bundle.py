@@ -386,3 +386,21 @@ def test_a_large_member_is_hashed_beside_the_rest(monkeypatch: pytest.MonkeyPatc
     for call in (bundle.read, load):
         with pytest.raises(DataError, match=r"weights.safetensors: its sha256 is not the one"):
             call(wrong)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="says what is in memory on Linux alone")
+def test_pages_that_were_hashed_are_let_go(tmp_path: Path) -> None:
+    file = tmp_path / "net.pdl"
+    file.write_bytes(made.whole("conv"))
+    found = bundle.read(file)
+    before = {name: array.copy() for name, array in found.weights.items()}
+
+    def resident() -> int:
+        _, _, mapped = Path("/proc/self/smaps").read_text().partition(f" {file}\n")
+        return int(mapped.partition("\nRss:")[2].split()[0])
+
+    assert resident() > 0
+    found.forget()
+    assert resident() == 0
+    for name, array in found.weights.items():
+        np.testing.assert_array_equal(array, before[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,23 @@ def test_large_inputs_go_through_the_net_one_by_one(side: int, asked: int | None
     found = read(steps).answers(images, run, batch_size=asked)
     assert ran == sizes
     assert [each.value["y"][0] for each in found] == pytest.approx([shade / 255 for shade in range(5)], abs=1e-4)
+
+
+def test_outputs_go_as_soon_as_they_are_answers() -> None:
+    """A reader of lines has megabytes of probabilities for each of many batches."""
+    made: list[weakref.ref[np.ndarray]] = []
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        assert all(each() is None for each in made), "the outputs of a batch outlive it"
+        y = np.log(np.full((len(inputs["image"]), 3), [0.2, 0.5, 0.3]))
+        made.append(weakref.ref(y))
+        return {"y": y}
+
+    images = [np.full((8, 8, 3), shade, np.uint8) for shade in range(5)]
+    steps = [IMAGE, {"step": "normalize", "mean": [0.0], "std": [1.0]}]
+    found = read(steps, [{"step": "softmax"}, {"step": "top", "k": 1}]).answers(images, run, batch_size=2)
+    assert len(made) == 3
+    assert [each.value["label"] for each in found] == ["b"] * 5
 
 
 def test_topk_is_that_of_a_call() -> None:

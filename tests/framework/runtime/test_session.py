@@ -15,6 +15,7 @@ from pdl.errors import DtypeError, ShapeError, UsageError
 from pdl.ops.base import Spec
 from pdl.program import trace
 from pdl.runtime import Session, plan
+from pdl.runtime.session import in_turns
 
 N, H, W = Dim.symbol("n", 61), Dim.symbol("h", 40), Dim.symbol("w", 48)
 
@@ -84,7 +85,7 @@ def test_plans_for_all_shapes_share_a_block(program):
     inputs = [image(*shape, seed=shape[1]) for shape in shapes]
     first = [plans([x])[0] for x in inputs]
     needs = [plans.plan((shape,)).memory.arena_bytes for shape in shapes]
-    (lane,) = plans._lanes
+    (lane,) = plans.lanes._all
     assert lane.block.nbytes == max(needs) < sum(needs) / 10
     for x, y in zip(reversed(inputs), reversed(first), strict=True):
         np.testing.assert_array_equal(plans([x])[0], y)
@@ -95,14 +96,31 @@ def test_plans_are_bounded_in_number_and_a_block_shrinks_with_them(program, monk
     monkeypatch.setattr(plan, "PLANS", 4)
     plans = Session.of(program).engine
     plans([image(1, 64, 64, 3)])
-    large = weakref.ref(plans._lanes[0].block)
+    large = weakref.ref(plans.lanes._all[0].block)
     for size in range(8, 12):
         plans([image(1, size, size, 3)])
     assert list(plans._plans) == [((1, size, size, 3),) for size in range(8, 12)]
-    (lane,) = plans._lanes
+    (lane,) = plans.lanes._all
     assert len(lane.bound) <= 4
     assert lane.block.nbytes <= max(each.memory.arena_bytes for each in plans._plans.values())
     assert large() is None, "executables of plans that are gone keep no memory, collection of garbage or not"
+
+
+def test_sessions_that_run_in_turns_share_a_block(net, program):
+    first, second = Session.of(program), Session.of(program)
+    x, y = image(1, 64, 40, 3), image(2, 16, 16, 3)
+    alone = first.run({"x0": x})["y"], second.run({"x0": y})["y"]
+    in_turns(first, None, second)
+    lanes = first.engine.lanes
+    assert second.engine.lanes is lanes
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            np.testing.assert_array_equal(first.run({"x0": x})["y"], alone[0])
+            np.testing.assert_array_equal(pool.submit(second.run, {"x0": y}).result()["y"], alone[1])
+    (lane,) = lanes._all
+    needs = [made.engine.plan((given.shape,)).memory.arena_bytes for made, given in ((first, x), (second, y))]
+    assert needs[0] > needs[1]
+    assert lane.block.nbytes == needs[0]
 
 
 def test_a_cached_shape_does_not_wait_for_a_new_one(program, monkeypatch):
@@ -146,7 +164,7 @@ def test_memory_of_threads_that_have_left_is_given_back(program):
     seen = threading.local()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(run, range(8)))
-    assert 1 <= len(plans._idle) == len(plans._lanes) <= 100_000 // one
+    assert 1 <= len(plans.lanes._idle) == len(plans.lanes._all) <= 100_000 // one
     assert one <= plans.nbytes <= 100_000
     plans([image(1, 8, 8, 3)])
     assert plans.nbytes <= 100_000

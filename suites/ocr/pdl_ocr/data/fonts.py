@@ -16,7 +16,7 @@ from pdl.errors import DataError, UsageError
 from pdl_ocr.scripts import direction
 
 ENDINGS = (".ttf", ".otf", ".ttc")
-OPENED = 4096  # fonts of a size that stay open
+OPENED = 256  # fonts of a size that stay open, each with its file mapped; to open one takes a third of drawing a line
 MEASURED = 32  # the size at which characters are measured
 BASIC, RAQM = 0, 1  # Pillow's engines of layout
 
