@@ -6,6 +6,7 @@
     python tools/measure_ocr.py angle ocr/ppocr_v4_cls sroie_dev200.zip
     python tools/measure_ocr.py pages ocr/ppocr_v4 sroie_dev200.zip
     python tools/measure_ocr.py pages ocr/ppocr_v4 sroie_dev200.zip --turned 90
+    python tools/measure_ocr.py pages ocr/ppocr_v4_det pages.zip --recogniser runs/lines/model.pdl
 
 A model is a name of the hub or the path of a bundle. Data are archives as they are commonly handed on: words with a
 list "file TAB text"; receipts (SROIE, ICDAR 2019) with img/NNN.jpg and box/NNN.txt, a line
@@ -40,6 +41,9 @@ from pdl.runtime.images import decode
 
 Numbers = dict[str, float]
 Predict = Callable[[list[Any]], list[Any]]
+
+
+SURE = 0.5  # of a text, below which PP-OCR's readers leave a line out
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -190,14 +194,17 @@ def _scores(matched: int, given: int, expected: int) -> Numbers:
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
-def predictor(model: str, threads: int | None) -> Predict:
+def predictor(model: str, recogniser: str | None, threads: int | None) -> Predict:
     """What answers for a list of pictures, 32 at a time."""
     from pdl.export.from_hub import bundle_of, open_system
     from pdl.hub import systems
     from pdl.runtime import load
+    from pdl_ocr import Reader
 
     system = systems.system(model)
-    made = open_system(system, threads=threads) if system else load(bundle_of(model), threads=threads)
+    made: Any = open_system(system, threads=threads) if system else load(bundle_of(model), threads=threads)
+    if recogniser is not None:
+        made = Reader(made, load(bundle_of(recogniser), threads=threads), score=SURE)
 
     def predict(pictures: list[Any]) -> list[Any]:
         return [answer for i in range(0, len(pictures), 32) for answer in made.batch(pictures[i : i + 32])]
@@ -213,6 +220,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measure", choices=MEASURES)
     parser.add_argument("model", help="a name of the hub, or a bundle")
+    parser.add_argument("--recogniser", help="of pages, where the model is a detector")
     parser.add_argument("data", type=Path, help="the archive")
     parser.add_argument("--list", help="the list of words in the archive, such as test.txt")
     parser.add_argument("--most", type=int, help="only the first so many pictures")
@@ -220,7 +228,7 @@ def main() -> int:
     parser.add_argument("--turned", type=float, default=0, help="degrees by which pages are turned clockwise")
     parser.add_argument("--threads", type=int)
     args = parser.parse_args()
-    found = MEASURES[args.measure](predictor(args.model, args.threads), args)
+    found = MEASURES[args.measure](predictor(args.model, args.recogniser, args.threads), args)
     print(json.dumps({"measure": args.measure, "model": args.model, "data": args.data.name, **found}, indent=1))
     return 0
 
