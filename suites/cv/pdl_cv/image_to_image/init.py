@@ -11,10 +11,9 @@ from pdl.data.faults import DataFault
 from pdl.data.folders import CUT
 from pdl_cv.data.boxes.sizes import image_size
 from pdl_cv.data.boxes.tree import Tree, by_split, listed, split_folder
-from pdl_cv.data.paired import PairedFolder, pairs
+from pdl_cv.data.paired import PairedFolder, Side, pairs
 
-MOST, LEAST = 256, 32  # pixels of the longer side
-DEPTH = 5  # sides are multiples of 2^DEPTH
+MOST, STEP = 256, 32  # sides are multiples of STEP, the longer one at most about MOST
 SEEN, EPOCHS = 40_000, (20, 200)  # pairs in all, and the fewest and most epochs
 LOOKED_AT = 64  # images whose size is looked at
 ROOT = '"${data.train.root}"'
@@ -33,17 +32,15 @@ def write_recipe(data: Path) -> str:
     have = set(listed(tree, found) or by_split(map(split_folder, found)))
     ratios = {} if {"train", "val"} <= have else {"train": 0.9, "val": 0.1} if {"train", "test"} <= have else CUT
     names = [name for name in ("train", "val", "test") if name in ratios or name in have]
-    side = "left" if joined else None
+    side: Side | None = "left" if joined else None
     parts = {
-        name: PairedFolder(
-            data, split=name, ratios=ratios if name in ratios else None, joined=side, on_error="skip"
-        )
+        name: PairedFolder(data, split=name, ratios=ratios if name in ratios else None, joined=side, on_error="skip")
         for name in names
-    }  # fmt: skip
+    }
     train = parts["train"]
     height, width = _size(train, 2 if joined else 1)
     scale = min(1.0, MOST / max(height, width))
-    size = [max(LEAST, round(n * scale / LEAST) * LEAST) for n in (height, width)]
+    size = [max(STEP, round(n * scale / STEP) * STEP) for n in (height, width)]
     larger = [round(n * 1.12 / 2) * 2 for n in size]
     depth = _halvings(size)
     epochs = int(np.clip(round(SEEN / len(train)), *EPOCHS))
