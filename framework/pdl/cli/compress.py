@@ -71,7 +71,7 @@ def command(
         int, typer.Option("--group", min=8, help="Inputs that share a scale (w8, w4), a multiple of 8.")
     ] = 64,
     store: Annotated[
-        str, typer.Option("--store", metavar="TYPE", help="What stays in floats: fp32, or bf16 or fp16 (int8).")
+        str, typer.Option("--store", metavar="TYPE", help="What stays in floats (int8): fp32, bf16, fp16, or k4 to k8.")
     ] = "fp32",
     json: Json = False,
 ) -> None:

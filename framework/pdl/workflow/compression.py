@@ -127,7 +127,7 @@ def compress(
     spare      how many more of int8: those whose bytes alone cost the outputs most (mixed precision)
     group      inputs of an output that share a scale, of "w8" and "w4"
     onnx       also write the net as an ONNX file with QuantizeLinear and DequantizeLinear
-    store      "bf16" or "fp16" keep what stays in floats in half the bytes, of "int8"
+    store      "bf16" or "fp16" keep what stays in floats in half the bytes, "k4" to "k8" as shared values, of "int8"
     rounding   of weights of int8: "nearest", or "adaptive" to what keeps each layer's outputs on those samples
 
     Raises UsageError where nothing can be quantised, or data is missing; nothing is written then.
