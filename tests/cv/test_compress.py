@@ -36,14 +36,17 @@ def test_a_run_on_bytes(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert session(picture)["label"] in session.bundle.labels
 
 
-def test_what_stays_in_floats_is_stored_in_half_the_bytes(run: Path, tmp_path: Path) -> None:  # noqa: F811
-    whole, half = (
-        compress(run, tmp_path / f"{store}.pdl", samples=5, keep="both", store=store) for store in ("fp32", "bf16")
+def test_what_stays_in_floats_is_stored_in_half_the_bytes_or_shares_values(run: Path, tmp_path: Path) -> None:  # noqa: F811
+    whole, half, shared = (
+        compress(run, tmp_path / f"{store}.pdl", samples=5, keep="both", store=store)
+        for store in ("fp32", "bf16", "k6")
     )
     assert half.size.after < whole.size.after
+    assert shared.size.after < whole.size.after
     picture = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
-    a, b = (pdl.runtime.load(made.path)(picture) for made in (whole, half))
-    assert a["label"] == b["label"]
+    a, b, c = (pdl.runtime.load(made.path)(picture)["top"] for made in (whole, half, shared))
+    assert a[0]["label"] == b[0]["label"]
+    assert c[0]["score"] == pytest.approx(a[0]["score"], abs=0.1)
     with pytest.raises(UsageError, match="no form of --onnx, --store, --spare and --rounding"):
         compress(run, to="w8", store="bf16")
 
