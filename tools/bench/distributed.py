@@ -3,6 +3,7 @@
     python tools/bench/distributed.py --torch-python PYTHON
     python tools/bench/distributed.py --only resnet20 --sync-batch-norm --overlap on --json out.json
     python tools/bench/distributed.py --only resnet50 --zero 3 --bucket-megabytes 1 --states
+    python tools/bench/distributed.py --only transformer --tied --zero 3 --bucket-megabytes 1 --states
     python tools/bench/distributed.py --only transformer --pipeline 2 --micro-batches 8 --virtual-stages 2
 
 Every process has the whole batch of a workload (workloads.py), so two of them train twice the samples in a step: of a
@@ -74,6 +75,9 @@ def pdl_worker(name: str, args: argparse.Namespace) -> Row | None:
     pdl.seed(0)
     net = pdl_nets.net_of(name, work)
     loss_of = pdl_nets.loss_by(net, work)
+    if args.tied:
+        net = pdl_nets.TiedTransformer(work.vocabulary, work.length, work.classes)
+        loss_of = net.loss
 
     class Race(Task):
         def step(self, model: Any, batch: Any) -> Loss:
@@ -212,6 +216,7 @@ def ask(
     worker += ["--overlap", args.overlap, *(["--sync-batch-norm"] if args.sync_batch_norm else [])]
     worker += ["--zero", str(args.zero), "--bucket-megabytes", str(args.bucket_megabytes)]
     worker += ["--states"] if args.states else []
+    worker += ["--tied"] if args.tied else []
     if args.pipeline > 1:
         worker += ["--micro-batches", str(args.micro_batches), "--virtual-stages", str(args.virtual_stages)]
         worker += ["--pieces"] if pieces else []
@@ -292,6 +297,7 @@ def main() -> None:
     parser.add_argument("--zero", type=int, choices=(0, 1, 2, 3), default=0)
     parser.add_argument("--bucket-megabytes", type=float, default=4.0)
     parser.add_argument("--states", action="store_true", help="memory of weights, gradients and state, not time")
+    parser.add_argument("--tied", action="store_true", help="the transformer's table is its last weight, too")
     parser.add_argument("--pipeline", type=int, default=1, metavar="P", help="processes that each have some layers")
     parser.add_argument("--micro-batches", type=int, default=8)
     parser.add_argument("--virtual-stages", type=int, default=1)

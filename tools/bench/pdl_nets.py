@@ -34,6 +34,19 @@ class Transformer(nn.Module):
         return self.head(self.encoder(x)[:, 0])  # type: ignore[no-any-return]
 
 
+class TiedTransformer(Transformer):
+    """The same over all tokens of a text: a score for every token to come, with the table of tokens as last weight."""
+
+    def forward(self, tokens: pdl.Tensor) -> pdl.Tensor:
+        """tokens [N, length] -> logits [N, length, vocabulary]."""
+        x = self.encoder(self.drop(self.norm(self.tokens(tokens) + self.places)))
+        return x @ self.tokens.weight.swapaxes(0, 1)  # type: ignore[no-any-return]
+
+    def loss(self, tokens: pdl.Tensor, _: pdl.Tensor) -> pdl.Tensor:
+        """Of the next token."""
+        return pdl.cross_entropy(self(tokens)[:, :-1].flatten(end=1), tokens[:, 1:].flatten())
+
+
 class GRU4Rec(nn.Module):
     """The next item of a session: embedding, GRU, and a score for every item from the last state. Hidasi et al., arXiv
     1511.06939.

@@ -4,6 +4,7 @@ A table of places is int64 [size, 2]: (~key, place) in each slot; zeros are a ta
 """
 
 from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcmp
 from libcpp cimport bool as cbool
 
 from pdl.errors import ShapeError
@@ -45,6 +46,22 @@ def find(
     with nogil:
         lacking = c_find(&places[0], <const Place*>&slots[0, 0], slots.shape[0], &keys[0], n, seed)
     return lacking
+
+
+def same(
+    const int64_t[::1] a not None,  # IN [n]
+    const int64_t[::1] b not None,  # IN [n]
+):
+    """Whether all keys are equal, in their order."""
+    cdef int64_t n = a.shape[0]
+    cdef int differ
+    if b.shape[0] != n:
+        return False
+    if n == 0:
+        return True
+    with nogil:
+        differ = memcmp(&a[0], &b[0], n * sizeof(int64_t))
+    return differ == 0
 
 
 def put(

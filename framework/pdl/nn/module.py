@@ -39,15 +39,18 @@ class Table(Parameter):
     initial   how it was filled: ("normal", mean, std), ("uniform", low, high) or ("constant", value, 0), by the latest
               function of `pdl.nn.init`
     padding   a row that is 0
+    family    tables whose families are equal, and not None, are looked up by the same numbers; servers keep their rows
+              together
     served    whatever gives its rows where this process does not have them
     """
 
-    __slots__ = ("initial", "padding", "served")
+    __slots__ = ("family", "initial", "padding", "served")
 
     def __init__(self, data: TensorLike, *, padding: int | None = None) -> None:
         super().__init__(data)
         self.initial: tuple[Any, float, float] = ("constant", 0.0, 0.0)
         self.padding = padding
+        self.family: Any = None
         self.served: Any = None
 
 

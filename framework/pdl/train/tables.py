@@ -109,7 +109,14 @@ class ServedTables(Hook):
             admit=settings.admit,
             forget=settings.forget,
             rows_in_memory=None if memory is None else -(-memory // settings.servers),
+            family=self._first_of(table.family),
         )
+
+    def _first_of(self, family: Any) -> str | None:
+        """The first of its tables. Where pulls are counted, those of one table alone are: tables stay apart."""
+        if family is None or self.settings.admit > 1:
+            return None
+        return next(name for name, table in self.tables.items() if table.family == family)
 
     def _serve(self, on: bool) -> None:
         for name, table in self.tables.items():

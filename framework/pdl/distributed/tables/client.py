@@ -13,7 +13,7 @@ import numpy as np
 from pdl.distributed.group import RankError
 from pdl.distributed.tables.blocks import Blocks
 from pdl.distributed.tables.cache import HotRows
-from pdl.distributed.tables.keys import Dealt, Places
+from pdl.distributed.tables.keys import Dealt, Places, same
 from pdl.distributed.tables.server import Order, TableServer
 from pdl.distributed.tables.shard import Shard, TableSpec
 from pdl.dtype import Array
@@ -264,7 +264,7 @@ class TableClient:
     def _deal(self, index: Array, padding: int | None) -> Dealt:
         """The keys in index, by server; those of the same index again are kept."""
         for dealt in self._dealt:
-            if dealt.padding == padding and np.array_equal(dealt.index, index):
+            if dealt.padding == padding and same(dealt.index, index):
                 return dealt
         self._dealt.append(Dealt(index.copy(), len(self.lines), padding))
         return self._dealt[-1]
@@ -279,11 +279,11 @@ class TableClient:
     def _same(self, table: str, keys: Array) -> tuple[Dealt, Array | None]:
         """Keys by server: mostly those that the step has read. And where each lies among `keys`; None: as there."""
         for latest in self._dealt:
-            if np.array_equal(latest.keys, keys):
+            if same(latest.keys, keys):
                 return latest, None
         held = self._step.get(table)
         dealt = None if held is None else held.dealt
-        if dealt is None or not np.array_equal(dealt.ordered, keys):
+        if dealt is None or not same(dealt.ordered, keys):
             dealt = self._deal(keys, None)
         return dealt, dealt.order
 
@@ -291,7 +291,7 @@ class TableClient:
         if table not in self._mine:
             return self._ask({table: dealt}, self.clock).rows()[0][2]
         mine, merged = self._mine[table]
-        new = dealt.keys[mine.places.find(dealt.keys) < 0]
+        new = dealt.keys[mine.family.places.find(dealt.keys) < 0]
         if len(new):
             for _, asked, rows in self._ask({table: Dealt(new, len(self.lines))}, self.clock).rows():
                 mine.write(asked.keys, rows)

@@ -16,8 +16,13 @@ from pdl.kernels import keys as kernels
 _SERVERS, _PLACES = 0, 1  # seeds: keys of one server must not crowd in its table
 
 
+def same(a: Array, b: Array) -> bool:
+    """Whether two arrays of keys are equal."""
+    return len(a) == len(b) and kernels.same(a, b)
+
+
 class Places:
-    """int64 keys -> places, in an open table with linear probing, at most half full.
+    """int64 keys -> places, in an open table with linear probing, at most two thirds full.
 
     `find`, `put` (keys that are not there, each once) and `drop` take and give int64 [n].
     """
@@ -40,9 +45,9 @@ class Places:
     def put(self, keys: Array, places: Array) -> None:
         """Take in new keys."""
         before, count = len(self._slots.array), self.count + len(keys)
-        if 2 * (self._used + len(keys)) > before:
-            if 3 * count > before:
-                self._slots.grow(max(2 * before, 4 * count))
+        if 3 * (self._used + len(keys)) > 2 * before:
+            if 2 * count > before:  # else what fills it are mostly slots of keys that are gone
+                self._slots.grow(max(2 * before, 3 * count))
             kernels.grow(self._slots.array, before, _PLACES)
             self._used = self.count
         kernels.put(self._slots.array, np.ascontiguousarray(keys), np.ascontiguousarray(places), _PLACES)
@@ -121,4 +126,4 @@ class Initial:
         return values
 
 
-__all__ = ["Dealt", "Initial", "Places"]
+__all__ = ["Dealt", "Initial", "Places", "same"]

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from pdl.distributed.tables.family import Family
 from pdl.distributed.tables.shard import Shard, TableSpec
 from pdl.dtype import Array
 from pdl.errors import DataError
@@ -61,10 +62,13 @@ class TableServer:
     ) -> None:
         self.number, self.workers, self.order = number, workers, order
         self.folder = None if folder is None else folder / f"server-{number}"
-        self.shards = {
-            spec.name: Shard(spec, None if self.folder is None else self.folder / f"{at}.rows")
-            for at, spec in enumerate(specs)
-        }
+        self.shards: dict[str, Shard] = {}
+        families: dict[str, Shard] = {}  # the first of each
+        for at, spec in enumerate(specs):
+            file = None if self.folder is None else self.folder / f"{at}.rows"
+            made = self.shards[spec.name] = Shard(spec, file, families.get(spec.family or ""))
+            if spec.family is not None:
+                families.setdefault(spec.family, made)
         self.clocks = [0] * workers  # steps of each that are in
         self._applied, self._received, self._saved = [0] * workers, [0] * workers, [0] * workers
         self._early: list[dict[int, tuple[int, Updates, bool]]] = [{} for _ in range(workers)]  # before their turn
@@ -80,17 +84,28 @@ class TableServer:
 
     def pull(self, wanted: Wanted, touch: bool = True, into: Mapping[str, Array] | None = None) -> Rows:
         """Rows of each table, new arrays or in `into`."""
-        return {
-            name: self.shards[name].pull(keys, touch=touch, out=None if into is None else into[name])
-            for name, keys in wanted.items()
-        }
+        rows = {}
+        for names in self._by_keys(wanted):
+            keys = wanted[names[0]]
+            places = self.shards[names[0]].family.pulled(keys, touch)
+            for name in names:
+                rows[name] = self.shards[name].take(keys, places, touch, None if into is None else into[name])
+        return rows
+
+    def _by_keys(self, keys: Mapping[str, Array]) -> list[list[str]]:
+        """Names of tables, by family and array of keys."""
+        found: dict[tuple[int, int], list[str]] = {}
+        for name, each in keys.items():
+            found.setdefault((id(self.shards[name].family), id(each)), []).append(name)
+        return list(found.values())
 
     def push(self, worker: int, index: int, clock: int, updates: Updates, add: bool = False) -> int:
         """Take in what a worker has learned in a step; its arrays are read now, and not kept."""
         early = self._early[worker]
         if index > self._received[worker]:  # else it came before
             if index > self._received[worker] + 1 or (self.order.mode == "sync" and self.workers > 1):
-                updates = {name: (keys.copy(), values.copy(), lr) for name, (keys, values, lr) in updates.items()}
+                kept = {id(keys): keys.copy() for keys, _, _ in updates.values()}
+                updates = {name: (kept[id(keys)], values.copy(), lr) for name, (keys, values, lr) in updates.items()}
             early[index] = clock, updates, add
         while (following := self._received[worker] + 1) in early:
             self._received[worker] = following
@@ -104,14 +119,28 @@ class TableServer:
             while len(self._waiting.get(now := min(self.clocks), ())) == self.workers:
                 self._together(self._waiting.pop(now))
             return
-        for name, (keys, values, lr) in updates.items():
-            shard = self.shards[name]
-            shard.add(keys, values) if add else shard.push(keys, values, lr)
+        self._update(updates, add)
         self._applied[worker], self.clocks[worker] = index, clock + 1
+
+    def _update(self, updates: Updates, add: bool = False) -> None:
+        """One update of all tables."""
+        families = list(dict.fromkeys(self.shards[name].family for name in updates))
+        for family in families:
+            family.updates += 1
+        for names in self._by_keys({name: keys for name, (keys, _, _) in updates.items()}):
+            family, keys = self.shards[names[0]].family, updates[names[0]][0]
+            places = family.touched(keys, count=False) if add else family.pushed(keys)
+            for name in names:
+                _, values, lr = updates[name]
+                self.shards[name].add(places, values) if add else self.shards[name].update(places, values, lr)
+        for family in families:
+            family.age()
 
     def _together(self, parts: Mapping[int, tuple[int, Updates]]) -> None:
         """One update by the sum of what all have pushed for a step."""
-        for name, shard in self.shards.items():
+        summed: dict[str, tuple[Array, Array, float]] = {}
+        known: dict[tuple[int, ...], Array] = {}  # keys of all workers, which are one array where theirs are
+        for name in self.shards:
             given = [parts[worker][1][name] for worker in range(self.workers)]
             keys, gradients = np.concatenate([each[0] for each in given]), np.concatenate([each[1] for each in given])
             if self.workers > 1 and len(keys):
@@ -119,7 +148,9 @@ class TableServer:
                 kernels.combine(rows, values, keys, gradients)
                 count = int(np.count_nonzero(rows >= 0))
                 keys, gradients = rows[:count], values[:count]
-            shard.push(keys, gradients, given[0][2])
+            keys = known.setdefault(tuple(id(each[0]) for each in given), keys)
+            summed[name] = keys, gradients, given[0][2]
+        self._update(summed)
         for worker in range(self.workers):
             self._applied[worker] = parts[worker][0]
             self.clocks[worker] += 1
@@ -139,7 +170,7 @@ class TableServer:
     def stats(self) -> dict[str, dict[str, int]]:
         """Of each table: rows, bytes in memory, updates, and gradients dropped of rows that were not admitted."""
         return {
-            name: {"rows": s.rows, "bytes": s.bytes, "updates": s.updates, "dropped": s.dropped}
+            name: {"rows": s.family.rows, "bytes": s.bytes, "updates": s.family.updates, "dropped": s.dropped}
             for name, s in self.shards.items()
         }
 
@@ -150,8 +181,8 @@ class TableServer:
 
         if self.folder is None:
             raise DataError("a table server without a folder takes no snapshots")
-        arrays = {f"{at}/{key}": np.ascontiguousarray(array) for at, shard in enumerate(self.shards.values())
-                  for key, array in shard.state_dict().items()}  # fmt: skip
+        arrays = {f"{at}/{key}": np.ascontiguousarray(array) for at, family in enumerate(self._families())
+                  for key, array in family.state_dict().items()}  # fmt: skip
         about = {
             "tables": {name: shard.spec.plain() for name, shard in self.shards.items()},
             "order": asdict(self.order), "clocks": self.clocks, "applied": self._applied,
@@ -162,6 +193,9 @@ class TableServer:
         if tag is not None:
             keep(self.folder, tag)
 
+    def _families(self) -> list[Family]:
+        return list(dict.fromkeys(shard.family for shard in self.shards.values()))
+
     def _load(self, path: Path) -> None:
         from safetensors import SafetensorError, safe_open
 
@@ -169,10 +203,10 @@ class TableServer:
             with safe_open(path, framework="numpy") as file:
                 about = json.loads((file.metadata() or {})["pdl_tables"])
                 names = list(file.keys())
-                trees: dict[str, dict[str, Array]] = {}
-                for at, name in enumerate(self.shards):
+                trees: list[dict[str, Array]] = []
+                for at, _ in enumerate(self._families()):
                     own = [each for each in names if each.startswith(f"{at}/")]
-                    trees[name] = {each.partition("/")[2]: file.get_tensor(each) for each in own}
+                    trees.append({each.partition("/")[2]: file.get_tensor(each) for each in own})
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise DataError(f"{path}: damaged, or no snapshot of tables ({error})") from error
         if list(about["tables"]) != list(self.shards):
@@ -180,8 +214,8 @@ class TableServer:
         if len(about["clocks"]) != self.workers:  # gone on with by others: all have done what all have done
             about["clocks"] = [min(about["clocks"])] * self.workers
             about["applied"] = [min(about["applied"])] * self.workers
-        for name, shard in self.shards.items():
-            shard.load_state_dict(trees[name])
+        for family, tree in zip(self._families(), trees, strict=True):
+            family.load_state_dict(tree)
         self.clocks, self._applied = list(about["clocks"]), list(about["applied"])
         self._saved, self._received = list(self._applied), list(self._applied)
 

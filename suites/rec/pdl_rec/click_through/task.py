@@ -79,11 +79,13 @@ class ClickThrough(Task):
             return {}
         ids = np.asarray(batch["ids"])
         parts = {name: part for name, part in model.named_modules() if isinstance(part, FieldVectors)}
-        return {
-            f"{name}.table.weight": ids + part.offsets
-            for name, part in parts.items()
-            if len(part.offsets) == ids.shape[1]
-        }
+        rows: dict[bytes, np.ndarray] = {}  # of parts of one schema: one array
+        found = {}
+        for name, part in parts.items():
+            if len(part.offsets) == ids.shape[1]:
+                at = part.offsets.tobytes()
+                found[f"{name}.table.weight"] = rows[at] if at in rows else rows.setdefault(at, ids + part.offsets)
+        return found
 
     def metrics(self) -> dict[str, Metric]:
         kinds: dict[str, type[Any]] = {"auc": AUC, "logloss": LogLoss, "accuracy": BinaryAccuracy}

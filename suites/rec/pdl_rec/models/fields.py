@@ -11,7 +11,7 @@ import numpy as np
 import pdl
 from pdl.errors import ConfigError
 from pdl.hints import Range
-from pdl.nn import BatchNorm1d, Dropout, Embedding, Linear, Module, Parameter, ReLU, Sequential, init
+from pdl.nn import BatchNorm1d, Dropout, Embedding, Linear, Module, Parameter, ReLU, Sequential, Table, init
 from pdl.tensor import Tensor
 
 
@@ -126,6 +126,8 @@ class FieldVectors(Module):
         self.schema, self.dim = schema, dim
         self.table = Embedding(max(1, schema.rows), dim, sparse=sparse)
         init.normal_(self.table.weight, std=std)
+        if isinstance(self.table.weight, Table):
+            self.table.weight.family = schema
         self.offsets = schema.offsets()
         self.numbers = Parameter(pdl.zeros((len(schema.numbers), dim))) if schema.numbers else None
         if self.numbers is not None:

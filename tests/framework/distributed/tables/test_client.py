@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,10 @@ from pdl.distributed.tables.client import Here, ServerLost, TableClient
 from pdl.distributed.tables.keys import Initial
 from pdl.distributed.tables.server import Order, TableServer, stand_at
 from pdl.distributed.tables.shard import TableSpec
-from pdl.errors import DataError
+from pdl.errors import DataError, UsageError
 
 SPECS = [TableSpec("a", 4, Initial("normal", 0.0, 1.0), "Adagrad"), TableSpec("b", 1, Initial(), "SGD")]
+TOGETHER = [replace(spec, family="a") for spec in SPECS]
 
 
 def batch(step, worker):
@@ -36,10 +39,10 @@ def learn(clients, steps):
         client.settle()
 
 
-def made(order, workers=2, servers=3, folder=None, **options):
-    there = [TableServer(number, SPECS, workers, order, folder) for number in range(servers)]
+def made(order, workers=2, servers=3, folder=None, specs=SPECS, **options):
+    there = [TableServer(number, specs, workers, order, folder) for number in range(servers)]
     clients = [
-        TableClient(SPECS, [Here(each) for each in there], worker=w, workers=workers, order=order, **options)
+        TableClient(specs, [Here(each) for each in there], worker=w, workers=workers, order=order, **options)
         for w in range(workers)
     ]
     for client in clients:
@@ -74,6 +77,49 @@ def test_sync_is_one_update_by_the_sum_of_all():
     assert same(whole(one), whole(alone))
     assert same(whole(two), whole(one))
     assert one.calls == 6 * 3 * 3  # of each server, a step: a call for each table's rows, and one push
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "ssp", "geo"])
+def test_tables_of_one_family_learn_what_they_learn_apart(mode, tmp_path):
+    """Rows are made in all of them, and learn by what each table is told of its keys; snapshots hold the family."""
+    _, apart = made(Order(mode, merge=4))
+    learn(apart, range(8))
+    _, clients = made(Order(mode, merge=4), folder=tmp_path, specs=TOGETHER)
+    learn(clients, range(4))
+    clients[0].snapshot("step-4")
+    if mode != "geo":  # whose rows are partly in those who train
+        _, clients = made(Order(mode, merge=4), folder=tmp_path, specs=TOGETHER)
+    learn(clients, range(4, 8))
+    assert same(whole(clients[0]), whole(apart[0]))
+    stats = clients[0].stats()
+    assert stats["a"]["rows"] == stats["b"]["rows"] == 50
+    if mode != "geo":
+        few = [replace(spec, rows_in_memory=4) for spec in TOGETHER]
+        _, spilling = made(Order(mode), folder=tmp_path / "few", specs=few)
+        learn(spilling, range(8))
+        assert same(whole(spilling[0]), whole(apart[0]))
+
+
+def test_keys_of_a_family_are_looked_up_once():
+    (server,), (client,) = made(Order("async"), workers=1, servers=1, specs=TOGETHER)
+    family, counts = server.shards["a"].family, []
+    assert server.shards["b"].family is family
+    find = family.places.find
+    family.places.find = lambda keys: counts.append(len(keys)) or find(keys)
+    index = np.array([7, 3, 3, 9])
+    client.prefetch({"a": (index, None), "b": (index.copy(), None)}, 0)
+    client.prefetch({}, 1)
+    updates = {}
+    for name, spec in client.specs.items():
+        keys, sums = np.empty(4, np.int64), np.empty((4, spec.columns), np.float32)
+        client.read(name, index, np.empty_like(sums))
+        client.combine(keys, sums, index, np.ones_like(sums))
+        updates[name] = keys[:3], sums[:3], 0.5
+    client.push(updates)
+    assert counts == [3]
+    assert client.whole("b", 10).ravel().tolist() == [0, 0, 0, -1, 0, 0, 0, -0.5, 0, -0.5]
+    with pytest.raises(UsageError, match="a and b are looked up by the same keys, so admit must be the same"):
+        TableServer(0, [TOGETHER[0], replace(TOGETHER[1], admit=2)], 1, Order())
 
 
 def test_clocks_say_who_waits():

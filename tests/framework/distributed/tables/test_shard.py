@@ -131,7 +131,7 @@ def test_updates_are_those_of_a_whole_table(name):
         whole.grad = SparseGrad((400, 4), Tensor(keys), Tensor(gradients))
         reference.step()
     found, values = shard.items()
-    assert shard.rows == len(found)
+    assert shard.family.rows == len(found)
     assert np.array_equal(values, whole.data[found])
 
 
@@ -140,11 +140,11 @@ def test_rows_are_admitted_when_they_come_again():
     for _ in range(2):
         shard.pull(keys)
         shard.push(keys, np.ones((5, 2), np.float32), 1.0)
-    assert shard.rows == 0
+    assert shard.family.rows == 0
     assert shard.dropped == 10
     shard.pull(keys[:2])
     shard.push(keys, np.ones((5, 2), np.float32), 1.0)
-    assert shard.rows == 2
+    assert shard.family.rows == 2
     assert np.array_equal(shard.pull(keys, touch=False)[:2], NORMAL(keys[:2], 2) - 1)
 
 
@@ -156,9 +156,9 @@ def test_rows_that_nobody_touches_begin_anew():
     shard.push(keys, np.ones((6, 2), np.float32), 1.0)
     for _ in range(12):
         shard.push(keys[:3], np.ones((3, 2), np.float32), 1.0)
-    assert shard.rows == 3
+    assert shard.family.rows == 3
     assert np.array_equal(shard.pull(keys)[3:], NORMAL(keys[3:], 2))
-    assert (shard.state["sum"][shard.places.find(keys[3:])] == 0.5).all()
+    assert (shard.state["sum"][shard.family.places.find(keys[3:])] == 0.5).all()
 
 
 def test_cold_rows_are_in_a_file_and_nothing_else_is_different(tmp_path):
@@ -171,10 +171,10 @@ def test_cold_rows_are_in_a_file_and_nothing_else_is_different(tmp_path):
         assert np.array_equal(far.pull(keys), near.pull(keys))
         near.push(keys, gradients, 0.1)
         far.push(keys, gradients, 0.1)
-        assert far.places.count <= 100
-    assert far.rows == near.rows > 300
+        assert far.family.places.count <= 100
+    assert far.family.rows == near.family.rows > 300
     again = Shard(TableSpec("t", 4, NORMAL, "Adam", rows_in_memory=50), tmp_path / "again")
-    again.load_state_dict(far.state_dict())
+    again.family.load_state_dict(far.family.state_dict())
     keys = np.sort(near.items()[0])[::40]
     for shard in (near, again):
         shard.push(keys, np.ones((len(keys), 4), np.float32), 0.1)
@@ -200,4 +200,4 @@ def test_what_is_wrong_is_said():
     adam = Shard(TableSpec("t", 4, optimizer="Adam"))
     adam.pull(np.arange(3))
     with pytest.raises(UsageError, match="12 numbers a row, not 4"):
-        Shard(TableSpec("t", 4)).load_state_dict(adam.state_dict())
+        Shard(TableSpec("t", 4)).family.load_state_dict(adam.family.state_dict())

@@ -89,6 +89,16 @@ def close(one, other, most=1e-6):
     return max(float(np.abs(one[name] - other[name]).max()) for name in one) < most
 
 
+def test_tables_of_one_family_are_kept_together():
+    for admit, together in ((1, "words.weight"), (2, None)):  # pulls are counted for each table
+        model = Net()
+        model.words.weight.family = model.tags.weight.family = {"items": 40}
+        served = ServedTables(
+            Distributed(tables=Tables(admit=admit)), TrainSettings(epochs=1), Sums(), model, optim.SGD(model, lr=0.1)
+        )
+        assert [spec.family for spec in served.specs] == [together, together]
+
+
 @pytest.mark.parametrize("compile", [True, False])
 def test_the_weights_are_those_of_tables_here(served, tmp_path, compile):
     here, far = made(compile=compile), made(Tables(servers=3), tmp_path, compile=compile)
