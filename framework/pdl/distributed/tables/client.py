@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -145,8 +145,9 @@ class TableClient:
         self._coming: _Coming | None = None  # and for the one after it
         lazy = self.order.mode in ("async", "ssp")
         self._hot = {name: HotRows(cache_rows, s.columns) for name, s in self.specs.items() if cache_rows and lazy}
-        own = self.order.mode == "geo"
-        self._mine = {name: (Shard(s), Shard(s)) for name, s in self.specs.items() if own}  # learned, and as merged
+        own = {} if self.order.mode != "geo" else self.specs
+        here = {name: replace(spec, rows_in_memory=None) for name, spec in own.items()}  # which is a limit of servers
+        self._mine = {name: (Shard(spec), Shard(spec)) for name, spec in here.items()}  # learned, and as merged
         self._learned: dict[str, list[Array]] = {name: [] for name in self.specs}
 
     # -- a step

@@ -93,11 +93,10 @@ def test_tables_of_one_family_learn_what_they_learn_apart(mode, tmp_path):
     assert same(whole(clients[0]), whole(apart[0]))
     stats = clients[0].stats()
     assert stats["a"]["rows"] == stats["b"]["rows"] == 50
-    if mode != "geo":
-        few = [replace(spec, rows_in_memory=4) for spec in TOGETHER]
-        _, spilling = made(Order(mode), folder=tmp_path / "few", specs=few)
-        learn(spilling, range(8))
-        assert same(whole(spilling[0]), whole(apart[0]))
+    few = [replace(spec, rows_in_memory=4) for spec in TOGETHER]
+    _, spilling = made(Order(mode, merge=4), folder=tmp_path / "few", specs=few)
+    learn(spilling, range(8))
+    assert same(whole(spilling[0]), whole(apart[0]))
 
 
 def test_keys_of_a_family_are_looked_up_once():
