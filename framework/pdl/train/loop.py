@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pdl import autograd, random
 from pdl.errors import NumericalError, UsageError
+from pdl.kernels.memory import release_cached
 from pdl.nn import Module
 from pdl.ops import autocast
 from pdl.ops.sparse import SparseGrad
@@ -550,7 +551,10 @@ def evaluate(
     limit: int | None = None,
     outcomes: Outcomes = outcomes,
 ) -> Evaluation:
-    """One pass over the batches of a split, in evaluation mode (which the model is left in) and without gradients."""
+    """One pass over the batches of a split, in evaluation mode (which the model is left in) and without gradients.
+
+    Free memory goes back to the operating system at the end: batches of many shapes leave blocks of many sizes, of
+    which programs that train, in memory of their own, take none."""
     metrics, loss, started = task.metrics(), Mean(), time.monotonic()
     if hasattr(loader, "set_epoch"):
         loader.set_epoch(0)
@@ -564,6 +568,7 @@ def evaluate(
     values = {**measured, **{name: metric.compute() for name, metric in metrics.items()}}
     numbers = {f"{split}/{name}": float(value) for name, value in values.items() if isinstance(value, float | int)}
     details = {name: value for name, value in values.items() if not isinstance(value, float | int)}
+    release_cached()
     return Evaluation(split, numbers, details, metrics, time.monotonic() - started)
 
 

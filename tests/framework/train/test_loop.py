@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pdl.kernels.memory import cached_bytes, empty
 
 import pdl
 from pdl import Tensor, nn, optim
@@ -264,6 +265,15 @@ def test_evaluation_leaves_no_trace() -> None:
         assert first.metrics == second.metrics
         assert before == (weights_hash(trainer.model), pdl.random.get_state(), trainer.loaders["train"].state_dict())
         assert trainer.model.training
+
+
+def test_evaluation_gives_free_memory_back() -> None:
+    trainer = regression(TrainSettings())
+    size = 1 << 22
+    empty((size,), np.dtype(np.uint8))
+    assert cached_bytes() >= size
+    trainer.evaluate("val")
+    assert cached_bytes() < size
 
 
 def test_early_stop_counts_evaluations() -> None:
