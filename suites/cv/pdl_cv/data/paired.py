@@ -47,6 +47,8 @@ class PairedFolder(Dataset):
     joined   instead, each file holds both side by side, and its `left` or `right` half is the image
     classes  images hold the numbers of classes, as masks do, which are drawn in Pascal VOC's colours
     mode     rgb or gray
+    on_error  what a wrong pair does: end the reading ("error"), or be left out ("skip"), and what is wrong kept in
+             `faults`; by default as data.on_error in a recipe
     """
 
     foldable = True
