@@ -10,7 +10,7 @@ enum class Slot : int {
   kWideRow = 0,                                                                               // softmax.h, pooling.h
   kWideSums = 0, kPartialSums = 1,                                                            // sums.h
   kLeftRows = 0, kRightPanels = 1, kProductSums = 7,                                          // gemm.h
-  kWindows = 0, kPanelBias = 1, kSharedWindows = 2, kTapProducts = 3,                         // packed.h, expand.h
+  kWindows = 0, kPanelBias = 1, kSharedWindows = 2, kTapProducts = 3,                         // packed.h, expand.h, blocks.h
   kTurned = 0, kStrips = 1,                                                                   // distance.h, focal.h
   kStateTile = 0, kStateOffsets = 1, kStateStarts = 2, kStateParts = 3,                       // statevector*.h, measure.h, pauli.h
   kFilterPoints = 1, kChunkPoints = 2, kPartPoints = 3, kFilledImages = 4,                    // winograd.h, int8_winograd.h
