@@ -22,10 +22,9 @@ from pdl_ocr.models import ppocr, ppocr_v6
 from pdl_ocr.scripts import SCRIPTS
 
 FEWEST = 20  # lines
-SEEN = 100_000  # lines to learn from, over all epochs
+SEEN, ENOUGH = 100_000, 25_000  # lines to learn from, over all epochs; for a net that reads already
 MEASURED = 500  # drawn lines that sizes are set by
 LARGE = 1000  # characters, from which on the net is PP-OCR's
-DRAWN = 25_000  # lines that are enough for a net that reads already
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,8 @@ def _of_lines(data: Path, net: Net) -> str:
     wide = max(float(np.quantile(train.widths, 0.98)) * net.height, longest * 2 * net.stride)
     width = int(np.clip(-(-wide // 32) * 32, 64, 50 * net.height))
     batch = next((size for size in (64, 32, 16) if len(train) >= 20 * size), 8)
-    seen = SEEN if net is OWN else DRAWN
-    epochs = int(np.clip(round(seen / len(train)), 3 if seen < SEEN else 5, 100))
+    seen, fewest = (SEEN, 5) if net is OWN else (ENOUGH, 3)
+    epochs = int(np.clip(round(seen / len(train)), fewest, 100))
     lines = [
         f"# {len(train):,} lines for training, {len(characters)} characters: {listed(characters, 30)}.",
         "# Few lines are learned faster by a net that reads already: model.pretrained=RUN, a run with the same net; or "
@@ -177,7 +176,6 @@ def _of_script(script: str, fonts: str | None, texts: str | None, pretrained: st
         f"    characters: {script}",
         *(f"    {name}: {quoted(value) if name == 'texts' else value}" for name, value in settings.items()),
         "    split: train",
-        *([] if pretrained is None else [f"    count: {DRAWN}"]),
         f"  val: {{<<: *drawn, {other}, split: val, count: 2000}}",
         f"  test: {{<<: *drawn, {other}, split: test, count: 2000}}",
         f"  batch_size: {64 if pretrained is None else 32}",
