@@ -54,13 +54,18 @@ class Drawable:
     @property
     def kept(self) -> str:
         """How many fonts are kept for validation, and so what metrics mean."""
+        families = [family(path) for path in self.able]
         if not self.unseen:
             return (
-                f"{len(self.able)} fonts are too few to keep some for validation: metrics are those on fonts that are "
-                "learned."
+                f"{len(self.able)} fonts of {len(set(families))} families are too few to keep some for validation: "
+                "metrics are those on fonts that are learned."
             )
-        kept = _unseen([family(path) for path in self.able], self.unseen)
-        return f"{len(kept)} fonts are kept for validation and test (unseen): metrics are those on fonts never seen."
+        kept = _unseen(families, self.unseen)
+        many = len({families[i] for i in kept})
+        return (
+            f"{len(kept)} fonts of {many} families are kept for validation and test (unseen): metrics are those on "
+            "fonts never seen."
+        )
 
 
 def drawable(script: str, fonts: str | None) -> Drawable:
