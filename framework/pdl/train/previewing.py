@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from pdl.data import DataLoader, Dataset, Few, sample_name
 from pdl.errors import DataError
-from pdl.report import Section, table
+from pdl.report import Section, image_table, table
 from pdl.tensor import Tensor
 
 if TYPE_CHECKING:
     from pdl.train.recipe import Recipe
 
 Array = np.ndarray
+Cell = tuple[Array, str] | None  # an image and its caption
 VALUES = 8  # of a row of an array
 MOST = 4  # samples beside each other, and rows of an array
 TEXT = 100  # letters of what is neither a number nor an array
@@ -69,6 +70,27 @@ class Previewer:
         if isinstance(loader, DataLoader):
             loader.workers = 0
         return loader
+
+    def loaders(self, dataset: Any, look: Look) -> tuple[Any | None, Any]:
+        """Those of training, where one reads the split, and of evaluation."""
+        training = self.loader(dataset, look, training=True) if look.training else None
+        return training, self.loader(dataset, look, training=False)
+
+    def versions(
+        self,
+        look: Look,
+        rows: Sequence[int] | Array,
+        loaders: tuple[Any | None, Any],
+        original: Callable[[int], Cell],
+        shown: Callable[[Any, Sequence[int] | Array, int], Mapping[int, Cell]],
+    ) -> str:
+        """A table with a row for each sample: as it is, `original(index)`, and as the first epochs and evaluation see
+        it, which `shown(loader, rows, epoch)` gives by index."""
+        training, evaluation = loaders
+        seen = [] if training is None else [shown(training, rows, epoch) for epoch in range(look.versions)]
+        columns = [*seen, shown(evaluation, rows, 0)]
+        head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
+        return image_table([[original(i), *(each[i] for each in columns)] for i in sorted(columns[-1])], head=head)
 
     def _samples(self, dataset: Dataset, look: Look) -> Section:
         """A column for each of a few samples."""

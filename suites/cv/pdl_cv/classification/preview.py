@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from pdl.data import Batch, DataLoader, Dataset, Few, sample_name
 from pdl.data.transforms.numeric import displayed
-from pdl.report import Section, escape, figure_grid, image_table, table
+from pdl.report import Section, escape, figure_grid, table
 from pdl.train import Look, Previewer
 from pdl_cv.classification.report import small
 
@@ -36,14 +37,11 @@ class ClassificationPreviewer(Previewer):
     def sections(self, dataset: Any, look: Look) -> list[Section]:
         if not isinstance(dataset, Dataset):  # a stream: samples have no numbers, so only batches can be shown
             return super().sections(dataset, look)
-        rows, evaluation = Few(dataset, look.samples).indices, self.loader(dataset, look, training=False)
-        training = self.loader(dataset, look, training=True) if look.training else None
-        seen = [] if training is None else [_shown(training, rows, epoch) for epoch in range(look.versions)]
-        columns = [*seen, _shown(evaluation, rows, 0)]
-        head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
-        lines = [[self._original(dataset, row), *(each[row] for each in columns)] for row in sorted(columns[-1])]
+        rows = Few(dataset, look.samples).indices
+        loaders = training, evaluation = self.loaders(dataset, look)
         said = f"{UNDONE} {SEEN}" if look.training else UNDONE
-        samples = Section("Samples", f"<p>{said}</p>{image_table(lines, head=head)}")
+        shown = self.versions(look, rows, loaders, partial(self._original, dataset), _shown)
+        samples = Section("Samples", f"<p>{said}</p>{shown}")
         mixed = [] if training is None else self._mixed(training)
         return [samples, *mixed, transforms(training, evaluation)]
 

@@ -31,8 +31,7 @@ class DetectionPreviewer(Previewer):
         if not isinstance(dataset, Dataset):  # a stream: samples have no numbers, so only batches can be shown
             return super().sections(dataset, look)
         rows = Few(dataset, look.samples).indices
-        evaluation = self.loader(dataset, look, training=False)
-        training = self.loader(dataset, look, training=True) if look.training else None
+        training, evaluation = self.loaders(dataset, look)
         columns = [] if training is None else [
             (f"epoch {epoch}", self._seen(training, rows, epoch)) for epoch in range(look.versions)
         ]  # fmt: skip

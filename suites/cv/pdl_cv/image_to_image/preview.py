@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pdl.data import DataLoader, Dataset, Few, sample_name
 from pdl.data.transforms.numeric import displayed
-from pdl.report import Section, image_table
+from pdl.report import Section
 from pdl.train import Look, Previewer
 from pdl_cv.classification.report import small
 from pdl_cv.steps.pictures import as_pixels, grid
@@ -31,12 +32,8 @@ class ImageToImagePreviewer(Previewer):
         if not isinstance(dataset, Dataset):
             return super().sections(dataset, look)
         rows = Few(dataset, look.samples).indices
-        training = self.loader(dataset, look, training=True) if look.training else None
-        seen = [] if training is None else [self._shown(training, rows, epoch) for epoch in range(look.versions)]
-        columns = [*seen, self._shown(self.loader(dataset, look, training=False), rows, 0)]
-        lines = [[self._original(dataset, row), *(each[row] for each in columns)] for row in sorted(columns[-1])]
-        head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
-        return [Section("Samples", image_table(lines, head=head))]
+        loaders = self.loaders(dataset, look)
+        return [Section("Samples", self.versions(look, rows, loaders, partial(self._original, dataset), self._shown))]
 
     def _original(self, dataset: Dataset, index: int) -> Cell:
         sample = dataset[index]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pdl.data import DataLoader, Dataset, Few, sample_name
 from pdl.data.transforms.numeric import displayed
-from pdl.report import Section, image_table
+from pdl.report import Section
 from pdl.report.answers import rendered
 from pdl.runtime.drawing import Drawing
 from pdl.train import Look, Previewer
@@ -32,15 +33,11 @@ class KeypointPreviewer(Previewer):
     def sections(self, dataset: Any, look: Look) -> list[Section]:
         if not isinstance(dataset, Dataset):
             return super().sections(dataset, look)
-        evaluation = self.loader(dataset, look, training=False)
-        objects: Any = evaluation.dataset
+        loaders = self.loaders(dataset, look)
+        objects: Any = loaders[1].dataset
         rows = Few(objects, look.samples).indices
-        training = self.loader(dataset, look, training=True) if look.training else None
-        seen = [] if training is None else [self._shown(training, rows, epoch) for epoch in range(look.versions)]
-        columns = [*seen, self._shown(evaluation, rows, 0)]
-        lines = [[self._original(objects, row), *(each[row] for each in columns)] for row in sorted(columns[-1])]
-        head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
-        return [Section("Samples", f"<p>Normalize and ToFloat are undone.</p>{image_table(lines, head=head)}")]
+        shown = self.versions(look, rows, loaders, partial(self._original, objects), self._shown)
+        return [Section("Samples", f"<p>Normalize and ToFloat are undone.</p>{shown}")]
 
     def _original(self, objects: Any, index: int) -> Cell:
         sample = objects[index]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pdl.data import DataLoader, Dataset, Few, sample_name
-from pdl.report import Section, image_table
+from pdl.report import Section
 from pdl.train import Look, Previewer
 from pdl_cv.classification.preview import SEEN, UNDONE, Cell, transforms
 from pdl_cv.video.clips import kind_of, picture
@@ -28,14 +30,11 @@ class VideoPreviewer(Previewer):
     def sections(self, dataset: Any, look: Look) -> list[Section]:
         if not isinstance(dataset, Dataset):
             return super().sections(dataset, look)
-        rows, evaluation = Few(dataset, look.samples).indices, self.loader(dataset, look, training=False)
-        training = self.loader(dataset, look, training=True) if look.training else None
-        epochs = range(0 if training is None else min(look.versions, VERSIONS))
-        columns = [*(_shown(training, rows, epoch) for epoch in epochs), _shown(evaluation, rows, 0)]
-        head = ["original", *(f"epoch {epoch}" for epoch in epochs), "evaluation"]
-        lines = [[self._original(dataset, row), *(each[row] for each in columns)] for row in sorted(columns[-1])]
+        rows, few = Few(dataset, look.samples).indices, replace(look, versions=min(look.versions, VERSIONS))
+        loaders = self.loaders(dataset, look)
+        shown = self.versions(few, rows, loaders, partial(self._original, dataset), _shown)
         said = f"Frames from left to right, line by line. {UNDONE} {SEEN if look.training else ''}"
-        return [Section("Samples", f"<p>{said}</p>{image_table(lines, head=head)}"), transforms(training, evaluation)]
+        return [Section("Samples", f"<p>{said}</p>{shown}"), transforms(*loaders)]
 
     def _original(self, dataset: Dataset, index: int) -> Cell:
         sample = dataset[index]
@@ -45,9 +44,8 @@ class VideoPreviewer(Previewer):
         return picture(sample, dataset), said
 
 
-def _shown(loader: DataLoader | None, rows: Sequence[int] | np.ndarray, epoch: int) -> dict[int, Cell]:
+def _shown(loader: DataLoader, rows: Sequence[int] | np.ndarray, epoch: int) -> dict[int, Cell]:
     """Index -> the clip of an epoch."""
-    assert loader is not None
     batch: Any = loader.samples(rows, epoch)
     kind = kind_of(batch)
     pairs = zip(np.asarray(batch["index"]).tolist(), batch[kind], strict=True)

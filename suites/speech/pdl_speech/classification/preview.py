@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pdl.data import DataLoader, Dataset, Few, sample_name
-from pdl.report import Section, image_table, table
+from pdl.report import Section, table
 from pdl.train import Look, Previewer
 from pdl_speech.data.recordings import rate_of
 from pdl_speech.spectra import picture
@@ -29,14 +30,11 @@ class AudioClassificationPreviewer(Previewer):
         if not isinstance(dataset, Dataset):
             return super().sections(dataset, look)
         rows, rate = Few(dataset, look.samples).indices, rate_of(dataset)
-        evaluation = self.loader(dataset, look, training=False)
-        training = self.loader(dataset, look, training=True) if look.training else None
-        seen = [] if training is None else [_shown(training, rows, epoch, rate) for epoch in range(look.versions)]
-        columns = [*seen, _shown(evaluation, rows, 0, rate)]
-        head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
-        lines = [[self._original(dataset, row, rate), *(each[row] for each in columns)] for row in sorted(columns[-1])]
+        loaders = training, evaluation = self.loaders(dataset, look)
+        original = partial(self._original, dataset, rate=rate)
         said = "Power in dB, low frequencies below, and the waveform's envelope."
-        samples = Section("Samples", f"<p>{said}</p>{image_table(lines, head=head)}")
+        shown = self.versions(look, rows, loaders, original, partial(_shown, rate=rate))
+        samples = Section("Samples", f"<p>{said}</p>{shown}")
         return [samples, Section("Transforms", table(_names(training, evaluation), head=("", "in this order")))]
 
     def _original(self, dataset: Dataset, index: int, rate: int) -> Cell:
