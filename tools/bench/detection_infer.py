@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +25,6 @@ from typing import Any
 
 import numpy as np
 import turns
-from infer import cpu
-from train import table
 
 #: variant -> height and width of its input; the usual one of each family
 NETS = {
@@ -235,28 +232,8 @@ def cells(name: str, result: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     """Run a race, or (as a worker) one side."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=list(NETS), default=list(NETS), help="these nets (default: all)")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of a turn")
-    parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--clock", choices=list(turns.CLOCKS), default="wall", help="cpu: on a busy machine (turns.py)")
-    parser.add_argument("--folder", type=Path, help="where nets are written and, if they are there, found")
-    parser.add_argument("--json", type=Path, help="write everything here")
-    parser.add_argument("--worker", nargs=2, metavar=("SIDE", "NET"), help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.worker:
-        worker(*args.worker, args)
-        return
-    with tempfile.TemporaryDirectory() as made:
-        args.folder = args.folder or Path(made)
-        args.folder.mkdir(parents=True, exist_ok=True)
-        results = {name: run(name, args) for name in args.only}
     titles = ["net", "pdl ms", "NMS inside ms", "dense ms", "peer mode", "ratio", "found"]
-    lines = table(titles, iter([cells(name, result) for name, result in results.items()]))
-    print(f"\n{cpu()}, {args.threads} threads, {args.clock} clock\n{lines}")
-    if args.json:
-        args.json.write_text(json.dumps({"cpu": cpu(), "threads": args.threads, "nets": results}, indent=1) + "\n")
+    turns.main(__doc__, list(NETS), worker, run, cells, titles, seconds=0.3, turns=9)
 
 
 if __name__ == "__main__":

@@ -17,17 +17,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import turns
-from infer import cpu
-from train import table
 
 #: variant -> its module in pdl_cv.models, and arguments that make it torchvision's in training
 NETS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -124,29 +120,8 @@ def cells(name: str, result: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     """Run a race, or (as a worker) one side."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", default=sys.executable, help="the interpreter that has PyTorch, torchvision")
-    parser.add_argument("--only", nargs="+", choices=list(NETS), default=list(NETS), help="these nets (default: all)")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn, at least one step")
-    parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--clock", choices=list(turns.CLOCKS), default="wall", help="cpu: on a busy machine (turns.py)")
-    parser.add_argument("--folder", type=Path, help="where weights are written")
-    parser.add_argument("--json", type=Path, help="write everything here")
-    parser.add_argument("--worker", nargs=2, metavar=("SIDE", "NET"), help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.worker:
-        worker(*args.worker, args)
-        return
-    with tempfile.TemporaryDirectory() as made:
-        args.folder = args.folder or Path(made)
-        args.folder.mkdir(parents=True, exist_ok=True)
-        results = {name: run(name, args) for name in args.only}
     titles = ["net", *[f"{side} ms" for side in SIDES], "ratio", "first loss, pdl / PyTorch"]
-    lines = table(titles, iter([cells(name, result) for name, result in results.items()]))
-    print(f"\n{cpu()}, {args.threads} threads, {args.clock} clock\n{lines}")
-    if args.json:
-        args.json.write_text(json.dumps({"cpu": cpu(), "threads": args.threads, "nets": results}, indent=1) + "\n")
+    turns.main(__doc__, list(NETS), worker, run, cells, titles, seconds=1.0, turns=7, torch=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ threads of a side spend computing (sides that wait actively count that, too: giv
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import subprocess
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 Row = dict[str, Any]
@@ -99,3 +101,47 @@ def ratio(rows: Mapping[str, Row], own: str, peers: Sequence[str]) -> tuple[str,
     peer = min(ran, key=lambda name: rows[name]["median"])
     pairs = zip(rows[peer]["turns"], rows[own]["turns"], strict=True)
     return peer, statistics.median(theirs / ours for theirs, ours in pairs)
+
+
+def main(
+    doc: str | None,
+    nets: Sequence[str],
+    worker: Callable[[str, str, argparse.Namespace], None],
+    run: Callable[[str, argparse.Namespace], Row],
+    cells: Callable[[str, Row], list[str]],
+    titles: list[str],
+    *,
+    seconds: float,
+    turns: int,
+    torch: bool = False,
+) -> None:
+    """The command line of a race of nets, with PyTorch's interpreter where `torch` takes part: `worker(side, net, ...)`
+    serves; `run(net, ...)` gives {"rows", "ratio", ...}, of which `cells` make a line of the table."""
+    from infer import cpu  # what processes of peers that serve can do without
+    from train import table
+
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if torch:
+        parser.add_argument(
+            "--torch-python", default=sys.executable, help="the interpreter that has PyTorch, torchvision"
+        )
+    parser.add_argument("--only", nargs="+", choices=list(nets), default=list(nets), help="these nets (default: all)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=seconds, help="of a turn, at least one call")
+    parser.add_argument("--turns", type=int, default=turns)
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: on a busy machine (turns.py)")
+    parser.add_argument("--folder", type=Path, help="where nets are written and, if they are there, found")
+    parser.add_argument("--json", type=Path, help="write everything here")
+    parser.add_argument("--worker", nargs=2, metavar=("SIDE", "NET"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        worker(*args.worker, args)
+        return
+    with tempfile.TemporaryDirectory() as made:
+        args.folder = args.folder or Path(made)
+        args.folder.mkdir(parents=True, exist_ok=True)
+        results = {name: run(name, args) for name in args.only}
+    lines = table(titles, iter([cells(name, result) for name, result in results.items()]))
+    print(f"\n{cpu()}, {args.threads} threads, {args.clock} clock\n{lines}")
+    if args.json:
+        args.json.write_text(json.dumps({"cpu": cpu(), "threads": args.threads, "nets": results}, indent=1) + "\n")
