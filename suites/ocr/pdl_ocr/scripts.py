@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from pdl.errors import UsageError
 from pdl.runtime.bidi import has_right_to_left
-from pdl.runtime.bidi import logical as logical
-from pdl.runtime.bidi import visual as visual
+from pdl.runtime.visual_order import logical as logical
+from pdl.runtime.visual_order import visual as visual
 from pdl.suites import suggest
 
 #: first and last code points of the blocks whose letters and marks a script is made of (The Unicode Standard, chapter

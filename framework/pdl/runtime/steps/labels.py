@@ -14,7 +14,6 @@ import numpy as np
 from pdl.errors import DataError, UsageError
 from pdl.ngram import SPACE, NGrams, read_arpa
 from pdl.ranking import Lists, top_k
-from pdl.runtime.bidi import logical, visual
 from pdl.runtime.ctc import ALPHA, BETA, MOST_WORDS, Search, read_words
 from pdl.runtime.hearing import GAP, Hearing
 from pdl.runtime.sample import Sample
@@ -22,6 +21,7 @@ from pdl.runtime.steps.arguments import are, check, count, flag, number, text
 from pdl.runtime.steps.base import NamesOf, Resources
 from pdl.runtime.steps.inputs import Flag
 from pdl.runtime.steps.outputs import Follower, Form, Kept, Labelled, PostStep, Ranking, Thresholded, ranked_alike
+from pdl.runtime.visual_order import logical, visual
 from pdl.vocabulary import Vocabulary
 
 WIDEST = 10_000  # beams
@@ -135,7 +135,7 @@ class Text(Labelled):
     characters. Labels do not count the class `mark`, which is no character; `more` are the characters of classes after
     the labels, such as the space that lists of characters leave out. `visual`: steps follow an image from left to right
     whatever its script, and the text is brought from that order into the logical one, as it is typed
-    (`pdl.runtime.bidi`).
+    (`pdl.runtime.visual_order`).
 
     With `--words FILE` an answer is made of words of that list alone, with `--lm FILE` it is the best one with a
     language model, and with `--beam N` the most probable one, each by prefix beam search (`pdl.runtime.ctc.Search`);

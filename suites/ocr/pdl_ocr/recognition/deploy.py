@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pdl.errors import listed
 from pdl.export.deployment import Deployment
 from pdl.report import Card
-from pdl.runtime.bidi import has_right_to_left
+from pdl.runtime import visual_order
 from pdl.train.images import ImageDeployer
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class RecognitionDeployer(ImageDeployer):
     task: TextRecognition
 
     def deployment(self, model: Any, dataset: Any = None) -> Deployment:
-        visual = {"visual": True} if has_right_to_left(self.task.characters) else {}
+        visual = {"visual": True} if visual_order.differs(self.task.characters) else {}
         model = model.deployed()
         return self.of_images(
             model,

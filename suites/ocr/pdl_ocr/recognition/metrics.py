@@ -14,8 +14,8 @@ from pdl.train.texts import CharacterError, ExactTexts, Pairs, Read, alignment, 
 
 
 def alphanumeric(text: str) -> str:
-    """Letters and digits alone, case ignored: what ICDAR's word recognition is mostly compared by."""
-    return "".join(c for c in text.casefold() if c.isalnum())
+    """Letters with their marks and digits alone, case ignored: what ICDAR's word recognition is mostly compared by."""
+    return "".join(c for c in text.casefold() if c.isalnum() or unicodedata.category(c)[0] == "M")
 
 
 class EditSimilarity(Metric):
