@@ -9,10 +9,11 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from fontTools.ttLib import TTFont
 
 from pdl.errors import DataError, UsageError
 from pdl_ocr.data import SyntheticLines
-from pdl_ocr.data.fonts import coverage, covering, family
+from pdl_ocr.data.fonts import coverage, covering, family, has_one_case
 
 
 def test_a_line_is_a_function_of_seed_split_and_number(fonts: list[str], words: str) -> None:
@@ -126,3 +127,19 @@ def test_characters_that_no_font_has_are_told(fonts: list[str]) -> None:
     assert found.severity == "warning"
     assert "\N{CUNEIFORM SIGN A}" in found.what
     assert set("".join(data.texts)) <= {*"ab"}
+
+
+def test_a_font_of_small_capitals_writes_no_line_in_which_case_counts(fonts: list[str], tmp_path: Path) -> None:
+    made = tmp_path / "smallcaps.ttf"
+    with TTFont(fonts[0], fontNumber=0) as font:
+        for table in (t for t in font["cmap"].tables if t.isUnicode()):
+            table.cmap.update({ord(c): table.cmap[ord(c.upper())] for c in "abcdefghijklmnopqrstuvwxyz"})
+        font.save(made)
+    assert [has_one_case(Path(path)) for path in (made, *fonts)] == [True] + [False] * len(fonts)
+    both, small = (SyntheticLines([str(made), fonts[1]], characters=kept, count=30) for kept in ("aAbBcC", "abc"))
+    texts = [[data._with_font(data._text, data._random(i)) for i in range(30)] for data in (both, small)]
+    assert [{path.name for _, path in drawn} for drawn in texts] == [
+        {Path(fonts[1]).name},
+        {made.name, Path(fonts[1]).name},
+    ]
+    assert SyntheticLines(str(made), characters="aAbBcC", count=2)[1]["text"]  # where there is no other

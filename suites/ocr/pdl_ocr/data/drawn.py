@@ -14,7 +14,7 @@ from pdl.data.randomness import SampleRandom
 from pdl.data.splits import stable_split
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.files import read_bytes
-from pdl_ocr.data.fonts import able_to_write, covered, covering, family, font_files
+from pdl_ocr.data.fonts import able_to_write, covered, covering, family, font_files, has_one_case
 from pdl_ocr.data.lines import located
 from pdl_ocr.data.paper import Backgrounds
 from pdl_ocr.data.strings import Strings
@@ -127,18 +127,25 @@ class Drawn(Dataset):
         return SampleRandom(self.seed, self._stream, index)
 
     def _with_font(self, text: Callable[[SampleRandom], str], rng: SampleRandom) -> tuple[str, Path]:
-        """A text, and a font that has its characters."""
+        """A text, and a font that has its characters and tells its case."""
         for _ in range(TRIES):
             found, path = text(rng), self.fonts[rng.integers(0, len(self.fonts))]
-            if self._writes(path, found):
+            if self._writes(path, found) and self._tells_case(path, found):
                 return found, path
         able = [path for path in self.fonts if self._writes(path, found)]
         if not able:
             covering(self.fonts, found)
+        able = [path for path in able if self._tells_case(path, found)] or able
         return found, able[rng.integers(0, len(able))]
 
     def _writes(self, path: Path, text: str) -> bool:
         return all(c.isspace() or c in self._covered[path] for c in text)
+
+    def _tells_case(self, path: Path, text: str) -> bool:
+        """Whether an image of the text can only be of the text as it stands: not so in a font of small capitals, where
+        both cases of the text are to be told apart."""
+        both = {c for c in (text.lower(), text.upper()) if self._allowed(c)}
+        return len(both) < 2 or not has_one_case(path)
 
     def _word(self, rng: SampleRandom) -> str:
         """A word of the texts, changed as `cases`, `numbers` and `marks` say."""

@@ -18,7 +18,12 @@ from pdl_ocr.scripts import direction
 ENDINGS = (".ttf", ".otf", ".ttc")
 OPENED = 256  # fonts of a size that stay open, each with its file mapped; to open one takes a third of drawing a line
 MEASURED = 32  # the size at which characters are measured
+OUTLINES = ("glyf", "CFF ", "CFF2")
 BASIC, RAQM = 0, 1  # Pillow's engines of layout
+#: small letters of scripts whose shapes are others than their capitals', in nearly all fonts of two cases
+TWO_SHAPES = ("abegqr", "аберуф", "αγηλσω")
+CASES = frozenset("".join((*TWO_SHAPES, *map(str.upper, TWO_SHAPES))))
+ALIKE = 0.22  # of a letter's ink: shapes that differ by less are one (small capitals up to .19, other fonts from .33)
 
 
 def _library(name: str, what: str) -> Any:
@@ -49,6 +54,8 @@ def coverage(path: Path) -> frozenset[str]:
     library = _library("fontTools.ttLib", "to know which characters a font has")
     try:
         with path.open("rb") as file, library.TTFont(file, fontNumber=0, lazy=True) as font:
+            if not any(table in font for table in OUTLINES):
+                return frozenset()  # of pixels of one size
             font.setGlyphOrder([f"glyph{i}" for i in range(font["maxp"].numGlyphs)])  # real names would be read first
             return frozenset(map(chr, font.getBestCmap() or ()))
     except Exception as error:
@@ -118,6 +125,32 @@ def opened(path: Path, size: int, shaped: bool) -> Any:
             "install FriBiDi (apt install libfribidi0)"
         )
     return fonts.truetype(str(path), size, layout_engine=RAQM if shaped else BASIC)
+
+
+@lru_cache(maxsize=1 << 14)
+def has_one_case(path: Path) -> bool:
+    """Whether a font's small letters look like its capitals (a font of small capitals, a title font), so that nobody
+    can tell from an image which of them was written: in a script of `TWO_SHAPES`, the median difference between both
+    shapes, each brought to one size, is below `ALIKE`. False for a font without cases."""
+    known = covered(path, CASES)
+    if not known:
+        return False
+    font = opened.__wrapped__(path, MEASURED, False)
+    for letters in TWO_SHAPES:
+        pairs = [(c, c.upper()) for c in letters if {c, c.upper()} <= known]
+        if pairs and np.median([_difference(font, *pair) for pair in pairs]) < ALIKE:
+            return True
+    return False
+
+
+def _difference(font: Any, one: str, other: str) -> float:
+    """The mean difference of two characters' ink, each as large as the em, by the ink of the one that has more; 1 where
+    the font draws neither."""
+    from cv2 import INTER_AREA, resize
+
+    size = (MEASURED, MEASURED)
+    a, b = (resize(ink(font, c).astype(np.float32), size, interpolation=INTER_AREA) for c in (one, other))
+    return float(np.abs(a - b).mean() / max(a.mean(), b.mean())) if a.any() or b.any() else 1.0
 
 
 def extent(font: Any, text: str) -> tuple[int, int, int, int]:
