@@ -162,6 +162,14 @@ def _of_script(script: str, fonts: str | None, texts: str | None, pretrained: st
         *found.said,
         f"# {words}",
         f"# {found.kept}",
+        *(
+            []
+            if pretrained
+            else [
+                "# From random weights the first hundred thousand lines teach next to nothing; a net that reads "
+                "already (--pretrained ocr/ppocr_v4_rec) learns sooner."
+            ]
+        ),
         "# Then learn from real lines: pdl init ocr.recognition --data PATH, and pdl train with model.pretrained=RUN.",
         "defaults:",
         "  - /ocr/recognition",
