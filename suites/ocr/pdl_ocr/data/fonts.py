@@ -18,7 +18,7 @@ from pdl_ocr.scripts import direction
 ENDINGS = (".ttf", ".otf", ".ttc")
 OPENED = 256  # fonts of a size that stay open, each with its file mapped; to open one takes a third of drawing a line
 MEASURED = 32  # the size at which characters are measured
-OUTLINES = ("glyf", "CFF ", "CFF2")
+BITMAPS = ("EBLC", "CBLC", "sbix")  # OpenType's tables of glyphs made of pixels
 BASIC, RAQM = 0, 1  # Pillow's engines of layout
 #: small letters of scripts whose shapes are others than their capitals', in nearly all fonts of two cases
 TWO_SHAPES = ("abegqr", "аберуф", "αγηλσω")
@@ -54,12 +54,21 @@ def coverage(path: Path) -> frozenset[str]:
     library = _library("fontTools.ttLib", "to know which characters a font has")
     try:
         with path.open("rb") as file, library.TTFont(file, fontNumber=0, lazy=True) as font:
-            if not any(table in font for table in OUTLINES):
-                return frozenset()  # of pixels of one size
+            if any(table in font for table in BITMAPS) and not _scales(path):
+                return frozenset()
             font.setGlyphOrder([f"glyph{i}" for i in range(font["maxp"].numGlyphs)])  # real names would be read first
             return frozenset(map(chr, font.getBestCmap() or ()))
     except Exception as error:
         raise DataError(f"{path}: cannot be read as a font: {error}") from error
+
+
+def _scales(path: Path) -> bool:
+    """Whether a font has more than pixels of a few sizes."""
+    try:
+        opened.__wrapped__(path, MEASURED, False)
+    except OSError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=1 << 14)
