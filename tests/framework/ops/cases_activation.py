@@ -7,7 +7,10 @@ from scipy import special
 
 import pdl
 
-from .case import Case, distinct, f
+from .case import Case, Draws
+
+draw = Draws(1)
+f, distinct = draw.f, draw.distinct
 
 
 def sigmoid(x):

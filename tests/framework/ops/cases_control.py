@@ -13,7 +13,9 @@ from pdl.program import Block
 from pdl.program.block import BranchRecorder
 from pdl.program.control import Assert, Call, Cond, Print, While
 
-from .case import Case, f
+from .case import Case, Draws
+
+f = Draws(5).f
 
 
 def block(function: Callable[..., Any], *xs: Any) -> Block:

@@ -9,7 +9,9 @@ import numpy as np
 from pdl import Tensor
 from pdl.ops.ctc import ctc_loss
 
-from .case import Case, f
+from .case import Case, Draws
+
+f = Draws(8).f
 
 
 def log_softmax(x):

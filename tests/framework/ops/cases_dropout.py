@@ -7,8 +7,10 @@ from scipy import special
 
 import pdl
 
-from .case import Case, distinct, f
+from .case import Case, Draws
 
+draw = Draws(9)
+f, distinct = draw.f, draw.distinct
 SEED = 0x1234_5678_9ABC_DEF
 
 

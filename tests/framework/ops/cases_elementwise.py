@@ -7,7 +7,10 @@ from scipy import special
 
 import pdl
 
-from .case import Case, b, c, distinct, f, forward, i
+from .case import Case, Draws, forward
+
+draw = Draws(10)
+f, distinct, c, i, b = draw.f, draw.distinct, draw.c, draw.i, draw.b
 
 
 def table(rows: list[tuple], **common: object) -> list[Case]:

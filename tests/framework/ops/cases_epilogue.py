@@ -7,8 +7,10 @@ from scipy import special
 
 from pdl.ops.epilogue import conv2d_act, conv2d_stats, linear_act
 
-from .case import Case, f
+from .case import Case, Draws
 from .cases_conv import direct
+
+f = Draws(12).f
 
 
 def gelu(x):

@@ -6,7 +6,10 @@ import numpy as np
 
 import pdl
 
-from .case import Case, c, f, i
+from .case import Case, Draws
+
+draw = Draws(15)
+f, c, i = draw.f, draw.c, draw.i
 
 
 def good(*shape: int) -> np.ndarray:

@@ -18,7 +18,10 @@ from pdl.ops.pool import (
     pick,
 )
 
-from .case import Case, distinct, f
+from .case import Case, Draws
+
+draw = Draws(19)
+f, distinct = draw.f, draw.distinct
 
 
 def _each(value, rank):

@@ -6,7 +6,9 @@ import numpy as np
 
 from pdl.ops.rnn import gru, gru_from_gates, lstm, lstm_from_gates, rnn_tanh
 
-from .case import Case, draws, f
+from .case import Case, Draws, draws
+
+f = Draws(23).f
 
 
 def sigmoid(x):

@@ -6,13 +6,9 @@ import numpy as np
 
 import pdl
 
-from .case import Case
+from .case import Case, Draws
 
-R = np.random.default_rng(6)
-
-
-def f(*shape):
-    return R.uniform(-1.0, 1.0, shape)
+f = Draws(30).f
 
 
 def rotary(x, positions=None, heads=1, size=None, base=10000.0):

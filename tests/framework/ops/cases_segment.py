@@ -14,8 +14,10 @@ from pdl.ops.segment import (
     segment_take,
 )
 
-from .case import Case, distinct, f
+from .case import Case, Draws
 
+draw = Draws(24)
+f, distinct = draw.f, draw.distinct
 IDS = np.array([2, 0, 2, 4, 0, 2, -1])  # unsorted; segments 1 and 3 are empty, one row belongs to none
 SORTED = np.array([0, 0, 1, 3, 3, 3, 3], np.int32)
 

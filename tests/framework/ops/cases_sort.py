@@ -6,7 +6,10 @@ import numpy as np
 
 import pdl
 
-from .case import Case, b, distinct, f, forward, i
+from .case import Case, Draws, forward
+
+draw = Draws(26)
+f, distinct, i, b = draw.f, draw.distinct, draw.i, draw.b
 
 
 def argsort(x, axis=-1, descending=False):
