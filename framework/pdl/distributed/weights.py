@@ -154,6 +154,8 @@ class ShardedEMA(EMA):
     own   by number of a bucket: this rank's share of the averages
     """
 
+    in_common = True
+
     def __init__(self, ema: EMA, weights: ShardedWeights) -> None:
         self.model, self.decay, self.warmup, self.updates, self.fixed = (
             ema.model, ema.decay, ema.warmup, ema.updates, ema.fixed,

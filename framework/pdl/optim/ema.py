@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,9 @@ class EMA:
     Averages are float32 (float64 for float64 weights). What is named in `fixed` does not change and has no average: the
     model's own values stand for it. Polyak & Juditsky, 1992; Tarvainen & Valpola, arXiv 1703.01780.
     """
+
+    in_common: ClassVar[bool] = False
+    """Whether the averages are in shares, so that all ranks must come into `swapped` together."""
 
     def __init__(
         self,

@@ -76,9 +76,12 @@ class Checkpoints(Hook):
             self.write(trainer)
 
     def on_evaluate(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        if not trainer.improved or self.folder is None:
+        in_common = trainer.ema is not None and trainer.ema.in_common
+        if not trainer.improved or (self.folder is None and not in_common):
             return
         with trainer.averaged():
+            if self.folder is None:
+                return
             weights = trainer.model.state_dict()
             check_finite(weights, trainer)
             self._best = {"model": weights, "state": asdict(trainer.state)}

@@ -333,6 +333,7 @@ RESUMED = (
     go_on("run", 0, PIPED)
     go_on("zero", 4, DATA, "distributed.zero=3", resume=False)
     go_on("zero", 0, PIPED)
+    go_on("shares", 0, DATA, "distributed.zero=3", resume=False)
 """
 )
 
@@ -341,7 +342,7 @@ def test_a_run_is_gone_on_with_on_other_meshes(ranks: Ranks, tmp_path: Path) -> 
     ranks(2, RESUMED)
     recipe = pdl.config.load("cv/digits_lenet", BASE)
     trees = {}
-    for name in ("whole", "alone", "run", "zero"):
+    for name in ("whole", "alone", "run", "zero", "shares"):
         if name in ("whole", "alone"):
             train(recipe, run=tmp_path / name, resume=name == "alone", progress=False)
         trees[name] = checkpoint.load(Run.open(tmp_path / name).checkpoints / checkpoint.LAST)
