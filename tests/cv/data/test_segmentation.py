@@ -8,11 +8,12 @@ import cv2
 import numpy as np
 import pytest
 
-from pdl.data import DataLoader
+from pdl.data import DataLoader, Subset
 from pdl.data.transforms import Letterbox, RandomHorizontalFlip
 from pdl.errors import ConfigError, DataError
 from pdl_cv.data import SegmentationFolder
 from pdl_cv.data.index_maps import IGNORED, index_map
+from pdl_cv.data.segmentation import pixels_of
 from pdl_cv.data.standin import write_objects
 from pdl_cv.palette import encoded_map
 
@@ -104,7 +105,7 @@ def test_values_of_classes(tmp_path: Path) -> None:
     put(tmp_path, "images/a.png", "masks/a.png", mask=np.array([[0, 9, 300], [4, 5, 255]], np.uint16))
     data = SegmentationFolder(tmp_path, values={"ground": [0, 9], "cell": "rest"}, ignore=[4])
     assert data[0]["mask"].tolist() == [[0, 0, 1], [IGNORED, 1, IGNORED]]
-    assert data.pixels.tolist() == [2, 2]
+    assert data.pixels.tolist() == pixels_of(data).tolist() == pixels_of(Subset(data, [0])).tolist() == [2, 2]
     with pytest.raises(DataError, match=r"the value 300 at \(2, 0\), of 1 pixels, is no class; .*ignore=\[300\]"):
         SegmentationFolder(tmp_path, classes=[str(i) for i in range(10)])[0]
 

@@ -166,10 +166,7 @@ class SegmentationFolder(Dataset):
     @cached_property
     def pixels(self) -> np.ndarray:
         """int64 [classes]: how many pixels of each class there are; all masks are read."""
-        total = np.zeros(256, np.int64)
-        for index in range(len(self)):
-            total += np.bincount(self.annotation(index)["mask"].reshape(-1), minlength=256)
-        return total[: len(self.classes)]
+        return _counted(self)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -287,3 +284,18 @@ def segmented_at(path: Path, split: str) -> dict[str, Any]:
     have = splits(tree, found) if found else layout(tree)[1]
     return {"_target_": "pdl_cv.data.SegmentationFolder", "root": str(path), "split": split if split in have else None,
             "ratios": None}  # fmt: skip
+
+
+def pixels_of(dataset: Any) -> np.ndarray:
+    """int64 [classes]: how many pixels of each class a data set has, also one that is a part of another; all masks are
+    read, and images where the data set has no `annotation`."""
+    if isinstance(dataset, SegmentationFolder):
+        return dataset.pixels
+    return _counted(dataset)
+
+
+def _counted(dataset: Any) -> np.ndarray:
+    read, total = getattr(dataset, "annotation", dataset.__getitem__), np.zeros(256, np.int64)
+    for index in range(len(dataset)):
+        total += np.bincount(read(index)["mask"].reshape(-1), minlength=256)
+    return total[: len(dataset.classes)]

@@ -18,7 +18,7 @@ from pdl.train import Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.classes import agreed
 from pdl.train.images import answer, first_images
 from pdl.train.metrics import Shown
-from pdl_cv.data.segmentation import BACKGROUND, segmented_at
+from pdl_cv.data.segmentation import BACKGROUND, pixels_of, segmented_at
 from pdl_cv.detection.smoke import smoke_test
 from pdl_cv.models.blocks import Auxiliary
 from pdl_cv.segmentation import losses
@@ -138,7 +138,7 @@ class Segmentation(Task):
             given = {str(name): float(value) for name, value in self.class_weights.items()}
             self.weight = pdl.Tensor(np.array([given.get(name, 1.0) for name in self.classes], np.float32))
         elif self.class_weights is not None and "train" in datasets:
-            pixels = np.asarray(datasets["train"].pixels, np.float64)
+            pixels = np.asarray(pixels_of(datasets["train"]), np.float64)
             self.weight = pdl.Tensor((1 / np.log(SEEN + pixels / max(1.0, pixels.sum()))).astype(np.float32))
 
     def _known(self, key: str, names: Any) -> None:
