@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_the_command(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     said = json.loads(capsys.readouterr().out)
     assert (said["samples"], said["page"]) == (12, "preview.html")
     assert said["next"] == "pdl train -c r.yaml data.batch_size=2 train.seed=7"
-    assert Path("preview.html").read_text().count("<img") == 3 * 8
+    assert samples_of("preview.html").count("<img") == 3 * 8
     assert main(["preview", "-c", "r.yaml", "--split", "val"]) == 2
     assert "no data.val" in capsys.readouterr().err
     assert main(["preview", "-c", "r.yaml", "data.val=${data.train}", "--split", "val", "--out", "v.html"]) == 0
@@ -94,11 +95,35 @@ def test_the_command(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert main(["preview", "-c", "r.yaml", "--samples", "20"]) == 3
         assert "9.png" in capsys.readouterr().err
         assert main(["preview", "-c", "r.yaml", "--samples", "20", "data.on_error=skip"]) == 0
-        assert Path("preview.html").read_text().count("<img") == 12 * 8
+        assert samples_of("preview.html").count("<img") == 12 * 8
     finally:
         (root / "cat/9.png").unlink()
     with pytest.raises(UsageError, match="must be at least 1"):
         preview(from_dict(recipe(root)), versions=0)
+
+
+def samples_of(page: str) -> str:
+    return Path(page).read_text().split("<h2>Transforms")[0]
+
+
+def test_what_each_transform_makes_of_a_sample(root: Path) -> None:
+    """The last picture of training is what the first epoch sees; where nothing changes to the eye there is none."""
+    sections = {each.title: each.html for each in preview(from_dict(recipe(root)), samples=1, versions=1).sections}
+    first, seen, evaluated = re.findall("<img.*?>", sections["Samples"])
+    rows = [re.findall("<td.*?>(.*?)</td>", row) for row in sections["Transforms"].split("<tr>")[2:]]
+    assert [(stage, said.split("(")[0]) for stage, said, _ in rows] == [
+        ("train", "as it is read"), ("train", "RandomResizedCrop"), ("train", "RandAugment"), ("train", "Normalize"),
+        ("eval", "as it is read"), ("eval", "Resize"), ("eval", "Normalize"),
+    ]  # fmt: skip
+    read, cropped, augmented, normalised, again, resized, _ = (cell for _, _, cell in rows)
+    assert first in read
+    assert first in again
+    assert "24x20" in read
+    assert "16x16" in cropped
+    assert seen in augmented
+    assert seen not in cropped
+    assert evaluated in resized
+    assert normalised == ""
 
 
 @pytest.mark.parametrize("steps", [[T.Normalize([0.5, 0.4, 0.3], [0.2, 0.3, 0.25])], [T.ToFloat()],

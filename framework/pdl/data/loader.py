@@ -241,6 +241,16 @@ class DataLoader:
             raise DataFault(faults[0]) if faults else UsageError("DataLoader: no indices are given")
         return batch
 
+    def stages(self, index: int, epoch: int) -> list[Sample]:
+        """Sample `index` as it is read, and as each transform of single samples (`pipeline.steps`) leaves it in this
+        epoch."""
+        self.reader.set_epoch(epoch)
+        sample = self.reader(index)
+        if self.partners is not None:
+            sample["partners"] = self.partners
+        with one_opencv_thread():
+            return [sample, *self.pipeline.stages(sample, BatchRandom(self.seed, epoch, [index])[0])]
+
     def _build(self, job: _Job) -> _Built:
         faults: list[Fault] = []
         batch = self._transformed(job, faults)

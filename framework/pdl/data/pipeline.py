@@ -47,6 +47,8 @@ class Transform:
     batch_level: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     """Whether it joins the sample with others, which the loader hands over (`pdl.data.reading.Partners`)."""
+    internal: ClassVar[bool] = False
+    """Whether a task adds it for itself: it changes nothing that people would see (`pdl preview` leaves it out)."""
 
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
         return {**sample, "image": self.image(sample["image"], rng)}
@@ -156,8 +158,13 @@ class Pipeline:
         return batch
 
     def _each(self, sample: Sample, rng: SampleRandom, start: int, end: int) -> Sample:
-        for number in range(start, end):
-            step = self.steps[number]
+        for done in self.stages(sample, rng, start, end):
+            sample = done
+        return sample
+
+    def stages(self, sample: Sample, rng: SampleRandom, start: int = 0, end: int | None = None) -> Iterator[Sample]:
+        """The sample after each of the steps from `start` on, up to `end`."""
+        for number, step in enumerate(self.steps[start:end], start):
             try:
                 sample = step(sample, rng.fork(number))
             except UsageError as error:
@@ -165,7 +172,7 @@ class Pipeline:
             except Exception as error:
                 error.add_note(f"while {step!r} worked on sample {sample.get('index')}")
                 raise
-        return sample
+            yield sample
 
 
 def _all(transforms: Sequence[Any]) -> Iterator[Any]:

@@ -6,6 +6,8 @@ from pdl.report.chart import line_chart
 from pdl.report.classes import class_sections
 from pdl.report.curves import curve_sections, detection_sections, number_sections
 from pdl.report.page import (
+    Cell,
+    Image,
     Section,
     charts,
     command,
@@ -25,7 +27,7 @@ from pdl.report.page import (
 from pdl.report.plots import bar_chart, named_bars, scatter_chart
 
 __all__ = [
-    "Card", "Section", "bar_chart", "charts", "class_sections", "command", "curve_sections", "detection_sections",
-    "document", "escape", "facts", "figure", "figure_grid", "folded", "heat_table", "image_table", "line_chart",
-    "named_bars", "number", "number_sections", "picture", "png", "scatter_chart", "table",
+    "Card", "Cell", "Image", "Section", "bar_chart", "charts", "class_sections", "command", "curve_sections",
+    "detection_sections", "document", "escape", "facts", "figure", "figure_grid", "folded", "heat_table", "image_table",
+    "line_chart", "named_bars", "number", "number_sections", "picture", "png", "scatter_chart", "table",
 ]  # fmt: skip

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pdl.dtype import Array
+
+Image: TypeAlias = "Array | str"  # uint8 [H, W, 1 or 3], or HTML such as an SVG
+Cell: TypeAlias = "tuple[Image, str] | str | None"  # an image and its caption, a text, nothing
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: light-dark(#1d7a45, #5ec98d);
@@ -39,6 +42,8 @@ figure.wide > svg.chart + figcaption { max-width: 23rem; }
 figure img { width: 8rem; height: 8rem; object-fit: contain; image-rendering: pixelated; background: var(--soft); }
 table.images td { padding: .15rem; background: none; } table.images td + td { border-left: 1px solid var(--line); }
 table.images figure { width: 7rem; overflow-wrap: anywhere; } table.images img { width: 6.6rem; height: 6.6rem; }
+table.images figure.wide { width: auto; } table.images svg { max-width: 9rem; }
+table.images .said { padding: .3rem .6rem; }
 table.heat td, table.heat th { padding: .1rem .3rem; font-size: .75rem; }
 .scroll { overflow-x: auto; } summary { cursor: pointer; }
 pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .85rem; margin: .6rem 0; }
@@ -176,15 +181,22 @@ def figure_grid(figures: Iterable[tuple[Array, str]]) -> str:
     return f'<div class="grid">{"".join(_image_figure(*each) for each in figures)}</div>'
 
 
-def image_table(rows: Iterable[Sequence[tuple[Array, str] | None]], *, head: Sequence[str]) -> str:
-    """Rows of images uint8 [H, W, 1 or 3] with captions under named columns; None leaves a cell empty."""
+def image_table(rows: Iterable[Sequence[Cell]], *, head: Sequence[str]) -> str:
+    """Rows of images with captions, and of texts, under named columns."""
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    cells = ("".join(f"<td>{'' if cell is None else _image_figure(*cell)}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    body = "".join(f"<tr>{''.join(map(_image_cell, row))}</tr>" for row in rows)
     return f'<table class="images"><tr>{top}</tr>{body}</table>'
 
 
-def _image_figure(image: Array, caption: str) -> str:
+def _image_cell(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return f'<td class="said">{escape(cell)}</td>'
+    return f"<td>{'' if cell is None else _image_figure(*cell)}</td>"
+
+
+def _image_figure(image: Image, caption: str) -> str:
+    if isinstance(image, str):
+        return figure(image, caption)
     return f"<figure>{picture(image)}<figcaption>{escape(caption)}</figcaption></figure>"
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pdl.data import DataLoader, Dataset, Few, sample_name
+from pdl.data import DataLoader, Dataset, Few, Sample, sample_name
+from pdl.data.faults import DataFault
 from pdl.errors import DataError
-from pdl.report import Section, image_table, table
+from pdl.report import Cell, Image, Section, escape, image_table, table
 from pdl.tensor import Tensor
 
 if TYPE_CHECKING:
     from pdl.train.recipe import Recipe
 
 Array = np.ndarray
-Cell = tuple[Array, str] | None  # an image and its caption
 VALUES = 8  # of a row of an array
 MOST = 4  # samples beside each other, and rows of an array
 TEXT = 100  # letters of what is neither a number nor an array
+FOLLOWED = 2  # samples that are shown after each transform
 
 
 @dataclass(frozen=True)
@@ -71,27 +72,6 @@ class Previewer:
             loader.workers = 0
         return loader
 
-    def loaders(self, dataset: Any, look: Look) -> tuple[Any | None, Any]:
-        """Those of training, where one reads the split, and of evaluation."""
-        training = self.loader(dataset, look, training=True) if look.training else None
-        return training, self.loader(dataset, look, training=False)
-
-    def versions(
-        self,
-        look: Look,
-        rows: Sequence[int] | Array,
-        loaders: tuple[Any | None, Any],
-        original: Callable[[int], Cell],
-        shown: Callable[[Any, Sequence[int] | Array, int], Mapping[int, Cell]],
-    ) -> str:
-        """A table with a row for each sample: as it is, `original(index)`, and as the first epochs and evaluation see
-        it, which `shown(loader, rows, epoch)` gives by index."""
-        training, evaluation = loaders
-        seen = [] if training is None else [shown(training, rows, epoch) for epoch in range(look.versions)]
-        columns = [*seen, shown(evaluation, rows, 0)]
-        head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
-        return image_table([[original(i), *(each[i] for each in columns)] for i in sorted(columns[-1])], head=head)
-
     def _samples(self, dataset: Dataset, look: Look) -> Section:
         """A column for each of a few samples."""
         found = {
@@ -125,6 +105,124 @@ class Previewer:
         rows = described(batch, look.samples)
         head = ("field", "dtype", "shape", "range", "first values")
         return Section(f"The first batch of {use}", table(rows, head=head))
+
+
+class SamplePreviewer(Previewer):
+    """Samples that can be seen: each as it is, as the first epochs see it and as evaluation sees it; then some of them
+    after each transform. A subclass draws a sample, and may say what it is (`about`)."""
+
+    needs_model = False
+    title: ClassVar[str] = "Samples"
+    note: ClassVar[str] = "Normalize and ToFloat are undone."
+    """How to read the pictures."""
+    exact: ClassVar[str] = "Epoch by epoch, a training with this seed sees what is shown."
+    """What the versions are to a training."""
+
+    def drawn(self, sample: Sample, dataset: Any, steps: Sequence[Any]) -> Image:
+        """A picture of a sample of the data set that `steps` have changed, alone or as a row of a batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define drawn")
+
+    def about(self, sample: Sample, dataset: Any) -> str:
+        """What a sample of the data set shows, in a few words."""
+        return ""
+
+    def extent(self, sample: Sample, dataset: Any) -> str:
+        """How large a sample is."""
+        height, width = sample["image"].shape[:2]
+        return f"{width}x{height}"
+
+    def name(self, dataset: Any, index: int) -> str:
+        """What people know a sample by."""
+        return sample_name(dataset, index)
+
+    def opened(self, dataset: Any, look: Look) -> tuple[Any, DataLoader | None, DataLoader]:
+        """What has the samples, by their numbers for the loaders; the loader of training, where one reads the split,
+        and that of evaluation."""
+        training = self.loader(dataset, look, training=True) if look.training else None
+        return dataset, training, self.loader(dataset, look, training=False)
+
+    def arranged(self, rows: Sequence[tuple[str, Mapping[str, Image]]], versions: Sequence[str]) -> str:
+        """HTML of samples: what is said of each, and its pictures by the name of the version."""
+        first = versions[0]
+        cells: list[list[Cell]] = [
+            [(seen[each], said if each == first else "") if each in seen else None for each in versions]
+            for said, seen in rows
+        ]
+        return image_table(cells, head=versions)
+
+    def others(self, dataset: Any, training: DataLoader | None) -> list[Section]:
+        """What follows the samples."""
+        return []
+
+    def sections(self, dataset: Any, look: Look) -> list[Section]:
+        if not isinstance(dataset, Dataset):  # a stream: samples have no numbers, so only batches can be shown
+            return super().sections(dataset, look)
+        source, training, evaluation = self.opened(dataset, look)
+        indices = Few(source, look.samples).indices.tolist()
+        seen = {} if training is None else {
+            f"epoch {epoch}": self._seen(training, source, indices, epoch) for epoch in range(look.versions)
+        }  # fmt: skip
+        seen["evaluation"] = self._seen(evaluation, source, indices, 0)
+        kept = list(seen["evaluation"])  # but for what cannot be read
+        rows = [self._row(source, index, seen) for index in kept]
+        note = f"{self.note} {self.exact if look.training else ''}".strip()
+        shown = self.arranged(rows, ["original", *seen])
+        return [
+            Section(self.title, f"<p>{escape(note)}</p>{shown}"),
+            *self.others(dataset, training),
+            self._transforms(source, training, evaluation, kept[:FOLLOWED]),
+        ]
+
+    def _row(self, dataset: Any, index: int, seen: Mapping[str, Mapping[int, Image]]) -> tuple[str, dict[str, Image]]:
+        sample = dataset[index]
+        said = (self.about(sample, dataset), self.name(dataset, index), self.extent(sample, dataset))
+        versions = {name: pictures[index] for name, pictures in seen.items() if index in pictures}
+        return ", ".join(filter(None, said)), {"original": self.drawn(sample, dataset, ()), **versions}
+
+    def _seen(self, loader: DataLoader, dataset: Any, indices: Sequence[int], epoch: int) -> dict[int, Image]:
+        """Index -> the sample as an epoch sees it; without those that the loader leaves out."""
+        found, fault = {}, None
+        for index in indices:
+            try:
+                batch = loader.samples([index], epoch)
+            except DataFault as error:
+                if loader.on_error == "error":
+                    raise
+                fault = error
+                continue
+            row = {name: values[0] for name, values in batch.items()}
+            found[index] = self.drawn(row, dataset, loader.pipeline.steps)
+        if fault is not None and not found:
+            raise fault
+        return found
+
+    def _transforms(
+        self, dataset: Any, training: DataLoader | None, evaluation: DataLoader, indices: Sequence[int]
+    ) -> Section:
+        """The transforms of each stage, in order, and what each of them makes of some samples."""
+        stages = [("eval", evaluation)] if training is None else [("train", training), ("eval", evaluation)]
+        rows: list[list[Cell]] = []
+        for name, loader in stages:
+            steps = loader.pipeline.steps
+            pictures = [
+                [(self.drawn(sample, dataset, steps[:done]), self.extent(sample, dataset))
+                 for done, sample in enumerate(loader.stages(index, 0))] for index in indices
+            ]  # fmt: skip
+            rows.append([name, "as it is read", *(each[0] for each in pictures)])
+            for number, step in enumerate(steps):
+                if not getattr(step, "internal", False):
+                    changes = (each[number : number + 2] for each in pictures)
+                    rows.append([name, repr(step), *(_changed(before, now) for before, now in changes)])
+            rows += [[name, repr(mixer), *(None for _ in indices)] for mixer in loader.pipeline.mixers]
+        head = ("", "in this order", *(self.name(dataset, index) for index in indices))
+        said = "What each makes of a sample, where that changes what is seen"
+        said += "." if training is None else "; in training that of epoch 0."
+        return Section("Transforms", f"<p>{said}</p>{image_table(rows, head=head)}")
+
+
+def _changed(before: tuple[Image, str], now: tuple[Image, str]) -> Cell:
+    """The picture, where it is another than before."""
+    return None if before[1] == now[1] and np.array_equal(before[0], now[0]) else now
 
 
 def described(batch: Any, count: int, name: str = "") -> Iterator[tuple[str, str, str, str, str]]:

@@ -53,7 +53,7 @@ def rectangles(html: str) -> list[list[float]]:
 def test_objects_move_with_their_pictures(root: Path) -> None:
     """An image of 40 x 30 with a box at (4, 6) to (20, 24): mirrored, then in a square of 64."""
     page = preview(from_dict(recipe(root, {"name": "RandomHorizontalFlip", "p": 1.0})), samples=1, versions=1)
-    assert [each.title for each in page.sections] == ["Samples", "Classes"]
+    assert [each.title for each in page.sections] == ["Samples", "Classes", "Transforms"]
     html = page.sections[0].html
     assert "1 cat, 1 dog" in html
     original, mirrored, letterboxed = (rectangles(part) for part in html.split("</figure>")[:3])
@@ -63,10 +63,15 @@ def test_objects_move_with_their_pictures(root: Path) -> None:
     np.testing.assert_allclose(letterboxed[0], [4 * scale, 6 * scale + above, 16 * scale, 18 * scale], atol=0.1)
     assert "epoch 0" in html
     assert "evaluation" in html
+    read, flipped, boxed, _, evaluated, again, _ = page.sections[-1].html.split("<tr>")[2:]
+    assert rectangles(read)[0] == rectangles(evaluated)[0] == original[0]
+    assert rectangles(flipped)[0] == [20, 6, 16, 18]
+    assert rectangles(boxed) == mirrored
+    assert rectangles(again) == letterboxed
 
 
 def test_classes_are_counted(root: Path) -> None:
-    html = preview(from_dict(recipe(root)), samples=3, versions=1).sections[-1].html
+    html = preview(from_dict(recipe(root)), samples=3, versions=1).sections[1].html
     assert re.findall(r"<td>(cat|dog)</td><td class=\"n\">(\d)</td><td class=\"n\">(\d)</td>", html) == [
         ("cat", "1", "1"), ("dog", "2", "2"),
     ]  # fmt: skip

@@ -113,7 +113,7 @@ def test_train_and_answer(tmp_path: Path) -> None:
 
 def test_preview_shows_objects_with_their_points(tmp_path: Path) -> None:
     made = workflow.preview(config.load(recipe(tmp_path)), samples=2, versions=1)
-    assert "".join(section.html for section in made.sections).count("<img") == 2 * 3
+    assert made.sections[0].html.count("<img") == 2 * 3
 
 
 # -- parts of images ---------------------------------------------------------------------------------------------------

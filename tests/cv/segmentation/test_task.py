@@ -96,7 +96,9 @@ def test_train_measure_answer_and_export(tmp_path: Path) -> None:
 def test_preview_and_check(tmp_path: Path) -> None:
     path = recipe(tmp_path)
     made = workflow.preview(config.load(path), samples=2, versions=1)
-    assert "".join(section.html for section in made.sections).count("<img") == 2 * 3
+    assert {section.title: section.html.count("<img") for section in made.sections} == {
+        "Samples": 2 * 3, "Classes": 0, "Transforms": 2 * (3 + 2),
+    }  # fmt: skip
     masks = tmp_path / "shapes/masks"
     cv2.imwrite(str(masks / "0.png"), np.full((56, 52), 7, np.uint8))
     cv2.imwrite(str(masks / "1.png"), np.full((48, 64), 255, np.uint8))

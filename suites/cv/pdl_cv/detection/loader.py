@@ -62,6 +62,8 @@ def original_loader(
 class Remembered(Transform):
     """Keeps what the original image shows, and three corners that the transforms move."""
 
+    internal = True
+
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
         height, width = sample["image"].shape[:2]
         original = {name: sample[name] for name in ANNOTATIONS if name in sample}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pdl.data import Dataset, sample_name
-from pdl.data.transforms.numeric import displayed
-from pdl_cv.classification.preview import Cell, ClassificationPreviewer
-from pdl_cv.classification.report import small
+from pdl.data import Sample
+from pdl_cv.classification.preview import ClassificationPreviewer
 
 if TYPE_CHECKING:
     from pdl_cv.retrieval.task import Retrieval
@@ -18,8 +16,6 @@ class RetrievalPreviewer(ClassificationPreviewer):
 
     task: Retrieval  # type: ignore[assignment]
 
-    def _original(self, dataset: Dataset, index: int) -> Cell:
-        sample = dataset[index]
-        image, name = sample["image"], dataset.classes[int(sample["label"])]
-        size = f"{image.shape[1]}x{image.shape[0]}"
-        return small(displayed(image, ())), f"{name}, {sample_name(dataset, index)}, {size}"
+    def about(self, sample: Sample, dataset: Any) -> str:
+        name: str = dataset.classes[int(sample["label"])]
+        return name

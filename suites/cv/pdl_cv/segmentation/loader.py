@@ -30,6 +30,8 @@ def segmentation_loader(dataset: Any, data: Data, *, training: bool, seed: int) 
 class Remembered(Transform):
     """Keeps the mask of the original image, and three corners that the transforms move."""
 
+    internal = True
+
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
         height, width = sample["image"].shape[:2]
         corners = np.array([[0, 0], [width, 0], [0, height]], np.float32)

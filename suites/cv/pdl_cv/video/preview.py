@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.data import DataLoader, Dataset, Few, sample_name
+from pdl.data import Sample
 from pdl.report import Section
-from pdl.train import Look, Previewer
-from pdl_cv.classification.preview import SEEN, UNDONE, Cell, transforms
+from pdl.train import Look, SamplePreviewer
 from pdl_cv.video.clips import kind_of, picture
 
 if TYPE_CHECKING:
@@ -21,32 +19,21 @@ if TYPE_CHECKING:
 VERSIONS = 2  # epochs, as frames of a clip take room
 
 
-class VideoPreviewer(Previewer):
-    """A row for each clip: frames of the original, as the first epochs see it, and as evaluation sees it."""
+class VideoPreviewer(SamplePreviewer):
+    """Frames of clips with their classes."""
 
     task: VideoClassification
-    needs_model = False
+    note = "Frames from left to right, line by line. Normalize and ToFloat are undone."
 
     def sections(self, dataset: Any, look: Look) -> list[Section]:
-        if not isinstance(dataset, Dataset):
-            return super().sections(dataset, look)
-        rows, few = Few(dataset, look.samples).indices, replace(look, versions=min(look.versions, VERSIONS))
-        loaders = self.loaders(dataset, look)
-        shown = self.versions(few, rows, loaders, partial(self._original, dataset), _shown)
-        said = f"Frames from left to right, line by line. {UNDONE} {SEEN if look.training else ''}"
-        return [Section("Samples", f"<p>{said}</p>{shown}"), transforms(*loaders)]
+        return super().sections(dataset, replace(look, versions=min(look.versions, VERSIONS)))
 
-    def _original(self, dataset: Dataset, index: int) -> Cell:
-        sample = dataset[index]
+    def drawn(self, sample: Sample, dataset: Any, steps: Sequence[Any]) -> np.ndarray:
+        return picture(sample, dataset, steps)
+
+    def about(self, sample: Sample, dataset: Any) -> str:
+        return self.task.classes[int(sample["label"])]
+
+    def extent(self, sample: Sample, dataset: Any) -> str:
         held = sample[kind_of(sample)]
-        length = f", {len(held)} frames" if isinstance(held, np.ndarray) else ""
-        said = f"{self.task.classes[int(sample['label'])]}, {sample_name(dataset, index)}{length}"
-        return picture(sample, dataset), said
-
-
-def _shown(loader: DataLoader, rows: Sequence[int] | np.ndarray, epoch: int) -> dict[int, Cell]:
-    """Index -> the clip of an epoch."""
-    batch: Any = loader.samples(rows, epoch)
-    kind = kind_of(batch)
-    pairs = zip(np.asarray(batch["index"]).tolist(), batch[kind], strict=True)
-    return {index: (picture({kind: x}, loader.dataset, loader.pipeline.steps), "") for index, x in pairs}
+        return f"{held.shape[-4 if kind_of(sample) == 'clip' else 0]} frames" if isinstance(held, np.ndarray) else ""

@@ -47,6 +47,8 @@ def page_loader(dataset: Any, data: Data, maps: TextMaps, *, training: bool, see
 class Required(Transform):
     """The sample, if it is one of a page with polygons."""
 
+    internal = True
+
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
         missing = [name for name in FIELDS if name not in sample]
         if missing:
@@ -60,6 +62,8 @@ class Required(Transform):
 @dataclass(frozen=True)
 class Remembered(Transform):
     """Keeps what the original image shows, and behind the points three corners that the transforms move."""
+
+    internal = True
 
     def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
         height, width = sample["image"].shape[:2]

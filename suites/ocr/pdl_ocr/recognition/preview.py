@@ -2,52 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.data import DataLoader, Dataset, Few, sample_name
+from pdl.data import DataLoader, Few, Sample, sample_name
 from pdl.data.pipeline import Pipeline
 from pdl.data.transforms.numeric import displayed
-from pdl.report import Section, image_table
-from pdl.train import Look, Previewer
+from pdl.train import Look, SamplePreviewer
 
 if TYPE_CHECKING:
     from pdl_ocr.recognition.task import TextRecognition
 
 
-class RecognitionPreviewer(Previewer):
-    """A row for each line: the original, as the first epochs see it, and as evaluation sees it."""
+class RecognitionPreviewer(SamplePreviewer):
+    """Lines with their texts."""
 
     task: TextRecognition
+    title = "Lines"
+    note = "Normalize is undone."
+    exact = "Epoch by epoch, a training with this seed distorts lines in ways like these."
 
-    def sections(self, dataset: Any, look: Look) -> list[Section]:
-        if not isinstance(dataset, Dataset):
-            return super().sections(dataset, look)
+    def opened(self, dataset: Any, look: Look) -> tuple[Any, DataLoader | None, DataLoader]:
+        """Of a few lines, for loaders look at the width of each; training, too, shows those that it would skip."""
         few = Few(dataset, look.samples)
-        seen = [self._shown(few, look, epoch) for epoch in range(look.versions)] if look.training else []
-        columns = [*seen, self._shown(few, look, None)]
-        head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
-        lines = []
-        for row in range(len(few)):
-            sample = few[row]
-            height, width = sample["image"].shape[:2]
-            name = f"{sample['text']}, {sample_name(dataset, int(few.indices[row]))}, {width}x{height}"
-            lines.append([(displayed(sample["image"], ()), name), *(each.get(row) for each in columns)])
-        said = (
-            "<p>Normalize is undone. Epoch by epoch, a training with this seed distorts lines in ways like these.</p>"
-        )
-        return [Section("Lines", said + image_table(lines, head=head))]
+        training, evaluation = (self.loader(few, look, training=False) for _ in range(2))
+        training.pipeline = Pipeline(self.recipe.data.transforms(training=True))
+        return few, training if look.training else None, evaluation
 
-    def _shown(self, few: Few, look: Look, epoch: int | None) -> dict[int, tuple[np.ndarray, str]]:
-        """The lines by number as an epoch sees them; None: as evaluation does."""
-        loader: DataLoader = self.task.loader(few, self.recipe, training=False, seed=look.seed)
-        if epoch is not None:
-            loader.pipeline = Pipeline(self.recipe.data.transforms(training=True))
-            loader.set_epoch(epoch)
-        steps = loader.pipeline.steps
-        return {
-            int(index): (displayed(image, steps), "")
-            for batch in loader
-            for image, index in zip(batch["image"], batch["index"], strict=True)
-        }
+    def drawn(self, sample: Sample, dataset: Any, steps: Sequence[Any]) -> np.ndarray:
+        return displayed(sample["image"], steps)
+
+    def about(self, sample: Sample, dataset: Any) -> str:
+        return str(sample["text"])
+
+    def name(self, dataset: Any, index: int) -> str:
+        return sample_name(dataset.dataset, int(dataset.indices[index]))

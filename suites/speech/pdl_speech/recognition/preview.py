@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.data import DataLoader, Dataset, Few, sample_name
+from pdl.data import DataLoader, Few, Sample, sample_name
 from pdl.data.pipeline import Pipeline
-from pdl.report import Section, image_table
-from pdl.train import Look, Previewer
+from pdl.train import Look, SamplePreviewer
 from pdl_speech.data.recordings import rate_of
 from pdl_speech.recognition.loader import sound_of
 from pdl_speech.spectra import of_features, picture
@@ -18,39 +18,32 @@ if TYPE_CHECKING:
     from pdl_speech.recognition.task import SpeechRecognition
 
 
-class RecognitionPreviewer(Previewer):
-    """A row for each sound: the original, as the first epochs hear it, and as evaluation hears it."""
+class RecognitionPreviewer(SamplePreviewer):
+    """Sounds with their texts."""
 
     task: SpeechRecognition
-    needs_model = False
+    title = "Utterances"
+    note = "Power in dB, low frequencies below, and the waveform's envelope; or features, the first one below."
+    exact = "Epoch by epoch, a training with this seed changes sounds in ways like these."
 
-    def sections(self, dataset: Any, look: Look) -> list[Section]:
-        if not isinstance(dataset, Dataset):
-            return super().sections(dataset, look)
-        few, rate = Few(dataset, look.samples), rate_of(dataset)
-        seen = [self._shown(few, look, epoch, rate) for epoch in range(look.versions)] if look.training else []
-        columns = [*seen, self._shown(few, look, None, rate)]
-        head = ["original", *(f"epoch {epoch}" for epoch in range(len(seen))), "evaluation"]
-        lines = []
-        for row in range(len(few)):
-            sample = few[row]
-            sound = sound_of(sample)[1]
-            name = f"{sample['text']}, {sample_name(dataset, int(few.indices[row]))}, {len(sound) / rate:.2f} s"
-            lines.append([(drawn(sound, rate), name), *(each.get(row) for each in columns)])
-        said = "Power in dB, low frequencies below, and the waveform's envelope; or features, the first one below."
-        return [Section("Utterances", f"<p>{said}</p>{image_table(lines, head=head)}")]
+    def opened(self, dataset: Any, look: Look) -> tuple[Any, DataLoader | None, DataLoader]:
+        """Of a few sounds, for loaders look at the length of each; training, too, shows those that it would skip."""
+        few = Few(dataset, look.samples)
+        training, evaluation = (self.loader(few, look, training=False) for _ in range(2))
+        training.pipeline = Pipeline(self.recipe.data.transforms(training=True))
+        return few, training if look.training else None, evaluation
 
-    def _shown(self, few: Few, look: Look, epoch: int | None, rate: int) -> dict[int, tuple[np.ndarray, str]]:
-        """The sounds by number as an epoch hears them; None: as evaluation does."""
-        loader: DataLoader = self.task.loader(few, self.recipe, training=False, seed=look.seed)
-        if epoch is not None:
-            loader.pipeline = Pipeline(self.recipe.data.transforms(training=True))
-            loader.set_epoch(epoch)
-        return {
-            int(index): (drawn(sound[:count], rate), "")
-            for batch in loader
-            for sound, count, index in zip(batch["audio"], batch["samples"], batch["index"], strict=True)
-        }
+    def drawn(self, sample: Sample, dataset: Any, steps: Sequence[Any]) -> np.ndarray:
+        return drawn(sound_of(sample)[1][: sample.get("samples")], rate_of(dataset))  # without what fills it up
+
+    def about(self, sample: Sample, dataset: Any) -> str:
+        return str(sample["text"])
+
+    def extent(self, sample: Sample, dataset: Any) -> str:
+        return f"{len(sound_of(sample)[1]) / rate_of(dataset):.2f} s"
+
+    def name(self, dataset: Any, index: int) -> str:
+        return sample_name(dataset.dataset, int(dataset.indices[index]))
 
 
 def drawn(sound: np.ndarray, rate: int) -> np.ndarray:

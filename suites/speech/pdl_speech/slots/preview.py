@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pdl.data import Dataset, sample_name
-from pdl_speech.classification.preview import AudioClassificationPreviewer, Cell
+from pdl.data import Sample
+from pdl_speech.classification.preview import AudioClassificationPreviewer
 from pdl_speech.slots.metrics import worded
-from pdl_speech.spectra import picture
 
 if TYPE_CHECKING:
     from pdl_speech.slots.task import SlotFilling
@@ -18,7 +17,5 @@ class SlotPreviewer(AudioClassificationPreviewer):
 
     task: SlotFilling  # type: ignore[assignment]
 
-    def _original(self, dataset: Dataset, index: int, rate: int) -> Cell:
-        sample = dataset[index]
-        about = f"{worded(sample['slots'], self.task.slots)}, {sample_name(dataset, index)}"
-        return picture(sample["audio"], rate), f"{about}, {len(sample['audio']) / rate:.2f} s"
+    def about(self, sample: Sample, dataset: Any) -> str:
+        return worded(sample["slots"], self.task.slots)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pdl.data import Dataset, sample_name
-from pdl_speech.classification.preview import AudioClassificationPreviewer, Cell
-from pdl_speech.spectra import picture
+from pdl.data import Sample
+from pdl_speech.classification.preview import AudioClassificationPreviewer
 
 if TYPE_CHECKING:
     from pdl_speech.speakers.task import SpeakerVerification
@@ -17,7 +16,6 @@ class SpeakerPreviewer(AudioClassificationPreviewer):
 
     task: SpeakerVerification  # type: ignore[assignment]
 
-    def _original(self, dataset: Dataset, index: int, rate: int) -> Cell:
-        sample = dataset[index]
-        about = f"{dataset.classes[int(sample['label'])]}, {sample_name(dataset, index)}"
-        return picture(sample["audio"], rate), f"{about}, {len(sample['audio']) / rate:.2f} s"
+    def about(self, sample: Sample, dataset: Any) -> str:
+        name: str = dataset.classes[int(sample["label"])]
+        return name
