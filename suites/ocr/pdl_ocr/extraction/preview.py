@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pdl.data import Dataset, Few, sample_name
-from pdl.report import Section, escape
+from pdl.report import Section, escape, table
 from pdl.train import Look, Previewer
 from pdl_ocr.extraction.alignment import spans_of
 from pdl_ocr.steps.fields import PageText, Span
@@ -27,11 +28,19 @@ class ExtractionPreviewer(Previewer):
         if not isinstance(dataset, Dataset):
             return super().sections(dataset, look)
         few = Few(dataset, look.samples)
-        made = []
-        for row in range(len(few)):
-            name = escape(sample_name(dataset, int(few.indices[row])))
-            made.append(f"<p><b>{name}</b></p><pre>{self._page(few[row])}</pre>")
-        return [Section("Pages", SAID + "".join(made))]
+        samples = [few[row] for row in range(len(few))]
+        names = [sample_name(dataset, index) for index in few.indices.tolist()]
+        made = (
+            f"<p><b>{escape(name)}</b></p><pre>{self._page(sample)}</pre>"
+            for name, sample in zip(names, samples, strict=True)
+        )
+        return [Section("Pages", SAID + "".join(made)), Section("Fields", self._fields(names, samples))]
+
+    def _fields(self, names: Sequence[str], samples: Sequence[Any]) -> str:
+        """The values, and how often each stands on its page."""
+        pages = [(sample["fields"], PageText.of(sample["lines"], self.task.width).lines) for sample in samples]
+        rows = [[name, *(_placed(fields.get(name, ""), lines) for fields, lines in pages)] for name in self.task.fields]
+        return table(rows, head=("field", *names))
 
     def _page(self, sample: Any) -> str:
         lines = PageText.of(sample["lines"], self.task.width).lines
@@ -47,6 +56,12 @@ class ExtractionPreviewer(Previewer):
             made.append(escape(c))
             before = name
         return "".join(made) + ("</mark>" if before else "")
+
+
+def _placed(value: str, lines: Sequence[str]) -> str:
+    """A value with the number of places where it stands."""
+    places = len(spans_of(value, lines)) if value else 0
+    return value and f"{value} ({'nowhere' if not places else 'once' if places == 1 else f'{places} times'})"
 
 
 def _slice(span: Span, starts: np.ndarray) -> slice:

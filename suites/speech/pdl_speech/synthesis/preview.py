@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pdl.data import Dataset, Few, sample_name
+from pdl.data import Sample
 from pdl.dtype import Array
-from pdl.report import Section, image_table
-from pdl.train import Look, Previewer
-from pdl_speech.data.recordings import rate_of
+from pdl_speech.recognition.preview import RecognitionPreviewer
 from pdl_speech.spectra import of_features
 from pdl_speech.synthesis.loader import octaves_of
 
@@ -21,24 +20,21 @@ LINE = (120, 255, 160)
 OCTAVES = 6.0, 9.0  # from the lowest row to the highest
 
 
-class SynthesisPreviewer(Previewer):
-    """A row for each recording: its mel energies, and the same with its pitch drawn in."""
+class SynthesisPreviewer(RecognitionPreviewer):
+    """Recordings with their texts, by their mel energies, with the pitch drawn in."""
 
-    task: SpeechSynthesis
+    task: SpeechSynthesis  # type: ignore[assignment]
+    needs_model = True  # which has the front end
+    title = "Recordings"
+    note = "ln mel energies, low bands below; the line is the pitch, 64 Hz at the bottom and 512 Hz at the top."
 
-    def sections(self, dataset: Any, look: Look) -> list[Section]:
-        if not isinstance(dataset, Dataset):
-            return super().sections(dataset, look)
-        few, rate, lines = Few(dataset, look.samples), rate_of(dataset), []
-        for row in range(len(few)):
-            sample = few[row]
-            wave, text = sample["audio"], sample["text"]
-            name = f"{self.task.clean(text).strip()}, {sample_name(dataset, int(few.indices[row]))}"
-            mel = self.task.listen(wave)
-            pitch = with_pitch(of_features(mel, most=len(mel)), octaves_of(wave, self.task.front))
-            lines.append([(of_features(mel, most=len(mel)), f"{name}, {len(wave) / rate:.2f} s"), (pitch, "")])
-        said = "ln mel energies, low bands below; the line is the pitch, 64 Hz at the bottom and 512 Hz at the top."
-        return [Section("Recordings", f"<p>{said}</p>{image_table(lines, head=('recording', 'pitch'))}")]
+    def drawn(self, sample: Sample, dataset: Any, steps: Sequence[Any]) -> Array:
+        wave = sample["audio"][: sample.get("samples")]  # without what fills it up
+        mel = self.task.listen(wave)
+        return with_pitch(of_features(mel, most=len(mel)), octaves_of(wave, self.task.front))
+
+    def about(self, sample: Sample, dataset: Any) -> str:
+        return self.task.clean(sample["text"]).strip()
 
 
 def with_pitch(image: Array, octaves: Array) -> Array:
