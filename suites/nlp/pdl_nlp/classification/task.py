@@ -224,7 +224,8 @@ class TextClassification(WithTokenizer, Task):
         """Keep the model, by which the report finds what mattered in a text."""
         self.net = self.answering(parts.model)
         val = parts.datasets.get("val")
-        if training and self.outside and val is not parts.datasets["train"]:  # it is where samples are overfitted
+        asked = val is not None or "val" not in recipe.data.splits  # a preview or a profile reads no other split
+        if training and self.outside and asked and val is not parts.datasets["train"]:  # it is in overfitting
             here = None if val is None else labels_of(val, "task.outside") == len(self.classes) - 1
             if here is None or here.all() or not here.any():
                 raise DataError(
