@@ -70,6 +70,8 @@ def test_train_measure_answer_and_export(tmp_path: Path) -> None:
     assert result.metrics["test/mIoU"] > 0.8
     assert {"test/dice", "test/IoU_shape", "test/dice_shape", "test/accuracy", "test/boundary_F"} <= set(result.metrics)
     assert result.metrics["test/mIoU"] > result.baselines["typical mask"]["test/mIoU"]
+    again = workflow.evaluate(run).metrics  # without the training data
+    assert again["test/loss"] == pytest.approx(result.metrics["test/loss"])
     report = (run / "report.html").read_text()
     assert all(words in report for words in ("Weakest images", "Taken for another class", "square"))
 

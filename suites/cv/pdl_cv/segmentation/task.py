@@ -46,7 +46,7 @@ class Segmentation(Task):
     mode           "rgb" or "gray": how `pdl predict` reads images; by default as many channels as the data set's
     loss           what is learned by, or several with their weights: {cross_entropy: 1, dice: 1}
     class_weights  of cross_entropy, ohem and focal: by name (1 for one that is not named), or "balanced": 1 / log(1.02
-                   + the class's share of all pixels) (Paszke et al., arXiv 1606.02147, section 4)
+                   + the class's share of all pixels) (Paszke et al., arXiv 1606.02147, section 4); in training only
     regions        unions of classes by name, such as {disc: [rim, cup]}, whose IoU and Dice are measured, too
     boundary       measure the F1 of edges, too
     weakest        how many of the images with the least right pixels the report draws
@@ -82,11 +82,11 @@ class Segmentation(Task):
         made = model(pdl.as_tensor(batch["image"]))
         masks = pdl.astype(pdl.as_tensor(batch["mask"]), pdl.int64)
         logits = made.logits if isinstance(made, Auxiliary) else made
-        parts = self._losses(logits, masks)
+        parts = self._losses(logits, masks, self.weight)
         total = sum((self.parts[name] * value for name, value in parts.items()), start=pdl.zeros(()))
         if isinstance(made, Auxiliary):
             for other in made.others:
-                for name, value in self._losses(other, masks).items():
+                for name, value in self._losses(other, masks, self.weight).items():
                     total = total + made.weight * self.parts[name] * value
         shown: dict[str, Any] = {name: value.detach() for name, value in parts.items()} if len(parts) > 1 else {}
         return Loss(total, len(batch["image"]), parts=shown)
@@ -98,11 +98,11 @@ class Segmentation(Task):
         total = sum((self.parts[name] * value for name, value in parts.items()), start=pdl.zeros(()))
         return Loss(total, len(batch["image"]), (logits,))
 
-    def _losses(self, logits: pdl.Tensor, masks: pdl.Tensor) -> dict[str, pdl.Tensor]:
+    def _losses(self, logits: pdl.Tensor, masks: pdl.Tensor, weight: pdl.Tensor | None = None) -> dict[str, pdl.Tensor]:
         size = masks.shape[1:3]
         large = logits if logits.shape[1:3] == size else pdl.resize(logits, size, mode="bilinear")
         large = pdl.astype(large, pdl.float32)
-        options = {name: {"weight": self.weight} if name in _WEIGHTED else {} for name in self.parts}
+        options = {name: {"weight": weight} if name in _WEIGHTED else {} for name in self.parts}
         return {name: getattr(losses, name)(large, masks, **options[name]) for name in self.parts}
 
     def metrics(self) -> dict[str, Metric]:
