@@ -232,7 +232,7 @@ inline void finished_tile(int rows, int columns, Tile<T> t, T* out, int64_t at, 
     else t.rounded = out + at;
     tile_kernel<T, kColumns>(rows, columns, t);
   } else if (t.repeat > 1) {
-    for (int64_t left = t.repeat; left > 0; left--, t.shift += rows * t.a_stride, at += rows * stride)
+    for (int64_t left = t.repeat; left > 0; left--, t.shift += rows * t.a_stride, t.next += t.k * t.pace, at += rows * stride)
       t.repeat = 1, finished_tile<T, kColumns>(rows, columns, t, out, at, how, sums);
     return;
   } else {
@@ -254,7 +254,7 @@ inline void finished_tiles(int64_t rows, int64_t step, int columns, Tile<T> t, T
   if (t.repeat > 0) finished_tile<T, kColumns>(static_cast<int>(step), columns, t, out, at, how, sums);
   const int64_t done = t.repeat * step;
   if (done == rows) return;
-  t.shift += done * t.a_stride, t.repeat = 1;
+  t.shift += done * t.a_stride, t.next += t.repeat * t.k * t.pace, t.repeat = 1;
   finished_tile<T, kColumns>(static_cast<int>(rows - done), columns, t, out, at + done * t.c_stride, how, sums);
 }
 

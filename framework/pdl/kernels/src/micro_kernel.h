@@ -100,6 +100,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
     if (t.residual != nullptr) t.residual += width;
   };
   for (int64_t tiles = t.repeat;; next()) {
+    [[maybe_unused]] const char* ask = t.pace == 0 ? reinterpret_cast<const char*>(t.b[0]) : t.next;
     V acc[MR][NRV], more[turns > 1 ? turns - 1 : 1][MR][NRV] = {};
     if (t.accumulate) {
 #pragma GCC unroll 16
@@ -120,6 +121,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
       if (by_tiles != 0) {
         alignas(64) float sums[2][MR][NRV * 16];
         tile_sums<NRV>(&sums[0][0][0], MR, t, by_tiles, panel);
+        for (const char* end = ask + by_tiles * t.pace; ask < end; ask += 64) __builtin_prefetch(ask, 0, 2), __builtin_prefetch(ask + t.apart, 0, 2);
 #pragma GCC unroll 16
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2
@@ -154,6 +156,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
 #pragma GCC unroll 4
         for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(R));
         b += t.b_stride;
+        if constexpr (MR > kStreamed && !kColumns) __builtin_prefetch(ask, 0, 2), __builtin_prefetch(ask + t.apart, 0, 2), ask += t.pace;
       };
       int64_t k = by_tiles;
       if constexpr (turns > 1)

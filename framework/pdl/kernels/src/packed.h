@@ -221,14 +221,16 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
           const T* a = gathered != nullptr ? gathered + first * apart + from_k : copy;
           if (in_parts) windows.gather_part(copy, apart, first, last, from_k, to_k - from_k);
           else if (gathered == nullptr) windows.gather(copy, first, last);
-          // Rows [row, end) of panel `at`, units of k from `k` on; where rows are few, of `count` panels.
-          const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end, int64_t count = 1) {
+          // Rows [row, end) of panel `at`, units of k from `k` on; where rows are few, of `count` panels. Meanwhile `bytes` come from `next`.
+          const auto product = [&](int64_t at, int64_t k, int64_t row, int64_t end, int64_t count = 1, const char* next = nullptr,
+                                   int64_t bytes = 0) {
             const int columns = static_cast<int>(min64(panel, g.o - at * panel)), width = panel_width<T>(columns);
             const T *left = a + (row - first) * apart + k - from_k, *b = w + at * panel * depth + k * width;
             const R* sums = at < whole ? reinterpret_cast<const R*>(bias) + at * panel : start + at * panel;
             Tile<T> t{&left, &b, 1, min64(block, depth - k) / kUnit<T>, apart, width * kUnit<T>, nullptr, g.o,
                       k == 0 && bias != nullptr ? sums : nullptr, k != 0, nullptr};
             if (m <= kStreamed) t.ahead = kAhead;
+            if (next != nullptr) t.ask_for(next, bytes, (end - row + tile - 1) / tile);
             if (few) {
               t.beside = panel * depth, t.repeat = count;
               return finished_tile<T, false>(static_cast<int>(m), columns, t, y, at * panel, &then, ColumnSums{});
@@ -251,15 +253,14 @@ void rows_forward(T* y, const T* x, const T* w, const T* bias, const Geometry& g
             for (int64_t at = begin / high; at * high < end; at++) {
               const int64_t from_tile = max64(begin, at * high), to_tile = min64(end, (at + 1) * high);
               const int width = panel_width<T>(static_cast<int>(min64(panel, g.o - at * panel)));
-              // Weights of the next block come nearer while this one's tiles are summed, a share each; a single tile has no time for it.
+              // Weights of the next block come nearer while this one's tiles are summed, a share each.
               const int64_t count = to_tile - from_tile, bytes = block * width * static_cast<int64_t>(sizeof(T));
-              const int64_t share = count < 2 ? 0 : bytes / count / 64 * 64 + 64;
               for (int64_t k = from_k; k < to_k; k += block) {
                 const char* next = reinterpret_cast<const char*>(w + (deep ? at + 1 : at) * panel * depth + (deep ? k : k + block) * width);
                 for (int64_t i = from_tile; i < to_tile; i += kRepeat) {
                   const int64_t until = min64(to_tile, i + kRepeat);
-                  for (int64_t b = (i - from_tile) * share; b < (until - from_tile) * share; b += 64) __builtin_prefetch(next + b, 0, 2);
-                  product(at, k, first + (i - at * high) * tile, min64(last, first + (until - at * high) * tile));
+                  product(at, k, first + (i - at * high) * tile, min64(last, first + (until - at * high) * tile), 1,
+                          next + bytes * (i - from_tile) / count, bytes * (until - i) / count);
                 }
               }
             }

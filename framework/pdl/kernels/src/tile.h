@@ -94,10 +94,19 @@ struct Tile {
   // among several sums of each element, since an addition waits for the one before it. So rows differ by rounding from those of larger tiles.
   int64_t beside = 0;
   int64_t ahead = 0;  // bytes by which B is asked for early, of up to kStreamed rows
+  // In the row form of more rows: what is read next. Each unit along k asks for the lines at `next` and `apart` bytes behind, and goes on by
+  // `pace` bytes: they come while tiles are summed, and never so many at once that sums wait for them.
+  const char* next = nullptr;
+  int64_t apart = 0, pace = 0;
+
+  // So many bytes, while as many tiles are summed.
+  __attribute__((always_inline)) void ask_for(const void* from, int64_t bytes, int64_t tiles) {
+    next = static_cast<const char*>(from), apart = bytes / 2, pace = (apart + tiles * k - 1) / (tiles * k);
+  }
 
   // Goes on behind `rows` rows.
   __attribute__((always_inline)) void step(int64_t rows) {
-    c += rows * c_stride, shift += rows * a_stride;
+    c += rows * c_stride, shift += rows * a_stride, next += k * pace;
     if (rounded != nullptr) rounded += rows * c_stride;
     if (residual != nullptr) residual += rows * c_stride;
   }

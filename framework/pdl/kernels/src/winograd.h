@@ -208,13 +208,16 @@ void pack_transposed(float* u, const S* w, int64_t c, int64_t o) {
 }
 
 // -- products over channels -----------------------------------------------------------------------------------------------------------
-// to [rows, columns] = a [rows, k] b, for the panel of b that begins at `column`.
+// to [rows, columns] = a [rows, k] b, for the panel of b that begins at `column`. Meanwhile the one behind it comes nearer: points of weights
+// are four times as many as these, and seldom near.
 inline void panel_product(float* to, const float* a, const float* packed, int64_t rows, int64_t k, int64_t columns, int64_t column) {
   const int width = static_cast<int>(min64(kWide, columns - column));
   const int64_t step = even_rows(rows, max_rows<float>(width));
   const float* b = packed + column * k;
-  finished_tiles<float, false>(rows, step, width, {&a, &b, 1, k, k, width, nullptr, columns, nullptr, false, nullptr}, to, column, nullptr,
-                               ColumnSums{});
+  Tile<float> t{&a, &b, 1, k, k, width, nullptr, columns, nullptr, false, nullptr};
+  if (step <= kStreamed) t.ahead = kAhead;
+  t.ask_for(b + k * width, k * width * static_cast<int64_t>(sizeof(float)), (rows + step - 1) / step);
+  finished_tiles<float, false>(rows, step, width, t, to, column, nullptr, ColumnSums{});
 }
 
 // Bytes of the points of one tile, and between the matrices of two points: off the powers of two, whose addresses share sets of the cache.
