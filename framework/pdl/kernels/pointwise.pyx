@@ -1,5 +1,5 @@
-"""Elementwise kernels: functions of one array and their gradients, arithmetic of two, sums over axes, casts. float32,
-float64 and bfloat16 (computed in float32, rounded once), contiguous."""
+"""Elementwise kernels: functions of one array and their gradients, arithmetic of two, sums and extremes over axes, casts.
+float32, float64 and bfloat16 (computed in float32, rounded once), contiguous."""
 
 
 include "stored.pxi"
@@ -9,6 +9,7 @@ cdef extern from "stored.h":
     int64_t launch_unary_grad "PDL_STORED(pointwise, unary_grad)"(int kind, ...) except + nogil
     int64_t launch_binary "PDL_STORED(pointwise, binary)"(int kind, ...) except + nogil
     int64_t launch_sums "PDL_STORED(pointwise, sums)"(int kind, ...) except + nogil
+    int64_t launch_extremes "PDL_STORED(pointwise, extremes)"(int kind, ...) except + nogil
 
 cdef extern from "table.h" namespace "pdl":
     cdef cppclass CastTable:
@@ -164,6 +165,26 @@ def sums(
         return
     with nogil:
         launch_sums(kind, to, of, outer, n, inner, divisor)
+
+
+def extremes(
+    cnp.ndarray y not None,     # OUT [outer, inner] in any shape
+    cnp.ndarray x not None,     # IN  [outer, n, inner] in any shape, n > 0
+    int64_t outer,
+    int64_t n,
+    int64_t inner,
+    bint largest,
+):
+    """y[o, i] = max (largest) or min over r of x[o, r, i]; NaN if one is."""
+    cdef int kind = stored_type("extremes", x)
+    cdef void* to = data_of("extremes", "y", y, kind, outer * inner)
+    cdef void* of = data_of("extremes", "x", x, kind, outer * n * inner)
+    if outer * inner == 0:
+        return
+    if n == 0:
+        raise ShapeError("extremes: no elements have neither a largest nor a smallest one")
+    with nogil:
+        launch_extremes(kind, to, of, outer, n, inner, largest)
 
 
 def cast(

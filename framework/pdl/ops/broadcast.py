@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from pdl import dims
-from pdl.dtype import Array, bfloat16, float32
+from pdl.dtype import Array, DType, bfloat16, float32
 from pdl.errors import ShapeError
 from pdl.kernels.copies import contiguous, copy
 from pdl.kernels.launch import constant, now
-from pdl.kernels.pointwise import sums
+from pdl.kernels.pointwise import extremes, sums
 from pdl.ops.attributes import Length
 from pdl.ops.base import Arrays, Op, Spec, apply, cast_array
 from pdl.ops.checks import broadcast_shapes
@@ -78,6 +78,29 @@ def sum_into(out: Array, x: Array, axes: tuple[int, ...], divisor: float = 1.0) 
     np.add.reduce(x, axis=axes, out=out, keepdims=True)
     if divisor != 1:
         np.divide(out, divisor, out)
+
+
+def extreme_into(out: Array, x: Array, axes: tuple[int, ...], *, largest: bool) -> None:
+    """The largest (or smallest) element of x over `axes` into `out`, which keeps them with size 1; NaN if one is."""
+    real = x.dtype == bfloat16 or x.dtype.kind == "f"
+    sizes = _around(x.shape, axes) if real and x.size and out.flags.c_contiguous else None
+    if sizes is not None:
+        return extremes(out, contiguous(x), *sizes, largest)
+    now("extremes of integers, or over axes that are no neighbours, are left to NumPy")
+    ufunc = np.maximum if largest else np.minimum
+    if out.size and not x.size:
+        out[...] = neutral(ufunc, out.dtype)
+    elif out.size:
+        ufunc.reduce(x, axes, out=out, keepdims=True)
+
+
+def neutral(ufunc: np.ufunc, dtype: DType) -> Any:
+    """The number of a dtype that changes no number beside it, for np.maximum or np.minimum."""
+    if dtype.kind == "b":
+        return ufunc is np.minimum
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min if ufunc is np.maximum else np.iinfo(dtype).max
+    return -np.inf if ufunc is np.maximum else np.inf
 
 
 @lru_cache(maxsize=4096)

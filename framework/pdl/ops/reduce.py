@@ -16,7 +16,7 @@ from pdl.dtype import Array, DType, bool_, float32, int64, is_complex, is_differ
 from pdl.errors import DtypeError, ShapeError
 from pdl.ops.attributes import AboveZero, Axis
 from pdl.ops.base import Arrays, Op, Spec, apply, not_differentiable
-from pdl.ops.broadcast import broadcast_to, sum_into
+from pdl.ops.broadcast import broadcast_to, extreme_into, sum_into
 from pdl.ops.cast import astype, conj
 from pdl.ops.checks import normalize_axes
 from pdl.ops.elementwise import abs, exp, sqrt, square, where
@@ -132,16 +132,14 @@ class Extreme(Reduction, abstract=True):
     neutral: bool = False
     kinds = "bif"
     nonempty = True
-    ufunc: ClassVar[Any]
+    largest: ClassVar[bool]
+    native_bf16 = native = True
 
     def takes_nothing(self) -> bool:
         return self.neutral
 
     def cpu(self, outs: Arrays, ins: Arrays) -> None:
-        if outs[0].size and not ins[0].size:
-            outs[0][...] = neutral(self.ufunc, outs[0].dtype)
-        elif outs[0].size:
-            self.ufunc.reduce(ins[0], self.axes, None, outs[0], self.keepdims)
+        extreme_into(self.kept(outs[0], ins[0]), ins[0], self.axes, largest=self.largest)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> Tensor:
         chosen = astype(equal(x, self.spread(y, x)), x.dtype)
@@ -149,25 +147,16 @@ class Extreme(Reduction, abstract=True):
         return chosen * share
 
 
-def neutral(ufunc: np.ufunc, dtype: DType) -> Any:
-    """The number of a dtype that changes no number beside it, for np.maximum or np.minimum."""
-    if dtype.kind == "b":
-        return ufunc is np.minimum
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).min if ufunc is np.maximum else np.iinfo(dtype).max
-    return -np.inf if ufunc is np.maximum else np.inf
-
-
 class Max(Extreme):
     """The largest element over axes, NaN if one is; elements that tie share the gradient evenly."""
 
-    ufunc = np.maximum
+    largest = True
 
 
 class Min(Extreme):
     """The smallest element over axes, NaN if one is; elements that tie share the gradient evenly."""
 
-    ufunc = np.minimum
+    largest = False
 
 
 class LogSumExp(Reduction):

@@ -131,6 +131,20 @@ def test_sums(sizes: tuple[int, int, int], dtype: Any) -> None:
     np.testing.assert_array_equal(found[0], found[2])
 
 
+@pytest.mark.parametrize("sizes", [sizes for sizes in SUMS if sizes[1]], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, bfloat16])
+def test_extremes(sizes: tuple[int, int, int], dtype: Any) -> None:
+    """The same bits as NumPy's, with infinities and a NaN among the numbers."""
+    x = RNG.standard_normal(sizes).astype(dtype)
+    x.reshape(-1)[: 5 * (x.size // 5) : max(1, x.size // 5)] = np.inf, -np.inf, np.nan, 0, -1
+    for count in (1, 3):
+        for largest, ufunc in ((True, np.maximum), (False, np.minimum)):
+            y = np.empty((sizes[0], sizes[2]), dtype)
+            with threads.num_threads(count):
+                pointwise.extremes(y, x, *sizes, largest)
+            np.testing.assert_array_equal(y.astype(np.float64), ufunc.reduce(x.astype(np.float64), axis=1))
+
+
 @pytest.mark.parametrize("size", [(1, 1), (5, 3), (7, 16), (9, 65), (2, 1000), (3000, 33)], ids=str)
 def test_softmax_and_cross_entropy(size: tuple[int, int]) -> None:
     x, g = bf(*size, scale=5), bf(*size)

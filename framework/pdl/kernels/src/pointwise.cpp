@@ -1,6 +1,8 @@
-// Compiled once per instruction set, and again where the CPU rounds to bf16: elementwise functions, sums over an axis, softmax.
+// Compiled once per instruction set, and again where the CPU rounds to bf16: elementwise functions, sums and extremes over an axis,
+// softmax.
 #include "pointwise.h"
 
+#include "extremes.h"
 #include "rotary.h"
 #include "softmax.h"
 #include "sums.h"
@@ -14,6 +16,7 @@ const PointwiseTable<T> Kernels<T>::pointwise = {
     .unary_grad = unary_grad<T>,
     .binary = binary<T>,
     .sums = sums<T>,
+    .extremes = extremes_of<T>,
 };
 PDL_INSTANTIATE_STORED(Pointwise, pointwise)
 

@@ -65,6 +65,7 @@ struct PointwiseTable {
   void (*unary_grad)(int name, T* dx, const T* g, const T* ref, int64_t n, Real<T> a, Real<T> b, Real<T> c);
   void (*binary)(int name, T* out, const T* a, const T* b, int64_t outer, int64_t rows, int64_t columns, int beside, bool swapped);
   void (*sums)(T* y, const T* x, int64_t outer, int64_t n, int64_t inner, Real<T> divisor);
+  void (*extremes)(T* y, const T* x, int64_t outer, int64_t n, int64_t inner, bool largest);
 };
 
 // Between storage types.
