@@ -27,7 +27,7 @@ QUICK = {
     "pdl_cv.Classification": ("cv/digits_lenet",),
     "pdl_cv.Detection": (),  # their nets take long; tests/cv trains small ones
     "pdl_cv.Generation": ("cv/fashion_mnist_gan",),
-    "pdl_cv.ImageToImage": (),
+    "pdl_cv.ImageToImage": ("cv/fashion_mnist_pix2pix",),
     "pdl_cv.InstanceSegmentation": (),
     "pdl_cv.Keypoints": (),
     "pdl_cv.Retrieval": ("cv/orl_faces",),

@@ -20,9 +20,10 @@ from pdl.data.randomness import SampleRandom
 from pdl.errors import ConfigError, ShapeError
 from pdl.train import Recipe
 from pdl_cv import Pix2Pix
-from pdl_cv.data import PairedFolder
+from pdl_cv.data import Digits, Outlines, PairedFolder
+from pdl_cv.generation.judge import Pixels
 from pdl_cv.image_to_image.init import write_recipe
-from pdl_cv.image_to_image.metrics import L1, Psnr, Ssim
+from pdl_cv.image_to_image.metrics import L1, Psnr, Ssim, pair_metrics
 from pdl_cv.palette import palette
 from pdl_cv.steps.pictures import unframed
 
@@ -94,6 +95,17 @@ def test_classes_are_drawn_in_their_colours(tmp_path: Path) -> None:
         cv2.imwrite(str(tmp_path / name / "a.png"), pixels)
     sample = PairedFolder(tmp_path, inputs="trainannot", targets="train", classes=True)[0]
     np.testing.assert_array_equal(sample["image"], palette()[numbers])
+
+
+def test_outlines_of_any_pictures() -> None:
+    plain, pairs = Digits(split="val"), Outlines(Digits(split="val"))
+    sample = pairs[3]
+    np.testing.assert_array_equal(sample["picture"], plain[3]["image"])
+    np.testing.assert_array_equal(sample["image"][..., 0], cv2.Canny(plain[3]["image"], 100, 200))
+    assert len(pairs) == len(plain)
+    assert len({plain.fingerprint, pairs.fingerprint, Outlines(plain, low=50).fingerprint}) == 3
+    with pytest.raises(ConfigError, match="low=300"):
+        Outlines(plain, low=300)
 
 
 def test_what_is_wrong_with_pairs(folder: Path, tmp_path: Path) -> None:
@@ -170,6 +182,25 @@ def test_measures_of_known_pictures() -> None:
         fresh.update(black, black, gray)
         # of flat pictures, SSIM is C1 / (0.2^2 + C1)
         assert fresh.compute() == pytest.approx(1e-4 / (0.04 + 1e-4) if other is None else other, rel=1e-4)
+
+
+def test_a_judge_compares_what_it_sees() -> None:
+    """Pictures that are the true ones, and those of the next class, to a judge of two sizes of areas."""
+    true = np.arange(6)[:, None, None, None] * np.full((8, 8, 1), 40, np.uint8)
+
+    class Bright(Pixels):
+        calls = True
+
+        def __call__(self, pictures: Any) -> Any:
+            return super().__call__(pictures)[0], (pictures.mean(axis=(1, 2, 3)) / 40).round().astype(np.int64)
+
+    for eye, made, called in ((Bright(), true, 1.0), (Bright(), np.roll(true, 1, axis=0), 0.0), (Pixels(), true, None)):
+        metrics = pair_metrics(eye)
+        for metric in metrics.values():
+            metric.update(true, true, made)
+        assert metrics["frechet"].compute() == pytest.approx(0, abs=1e-4)  # as a set, they are the same
+        assert ("called" in metrics) == (called is not None)
+        assert called is None or metrics["called"].compute() == called
 
 
 def test_a_training_beats_what_is_not_learned(run: Path) -> None:

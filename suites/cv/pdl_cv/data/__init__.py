@@ -13,6 +13,7 @@ from pdl_cv.data.listing import ImageList
 from pdl_cv.data.medmnist import MedMNIST
 from pdl_cv.data.moving_digits import MovingDigits
 from pdl_cv.data.msr_action3d import MSRAction3D
+from pdl_cv.data.outlines import Outlines
 from pdl_cv.data.paired import PairedFolder
 from pdl_cv.data.segmentation import SegmentationFolder
 from pdl_cv.data.skeletons import SkeletonArrays, SkeletonFolder
@@ -21,6 +22,6 @@ from pdl_cv.data.video_folder import VideoFolder, VideoList
 
 __all__ = [
     "CIFAR10", "ClipArchive", "MNIST", "DetectionFolder", "Digits", "FashionMNIST", "ImageFolder", "ImageList",
-    "MSRAction3D", "MedMNIST", "MovingDigits", "PairedFolder", "QuarterTurns", "SegmentationFolder", "SkeletonArrays",
-    "SkeletonFolder", "VideoFolder", "VideoList", "read_idx",
+    "MSRAction3D", "MedMNIST", "MovingDigits", "Outlines", "PairedFolder", "QuarterTurns", "SegmentationFolder",
+    "SkeletonArrays", "SkeletonFolder", "VideoFolder", "VideoList", "read_idx",
 ]  # fmt: skip

@@ -34,16 +34,17 @@ class Pixels:
 class Judge:
     """A classification bundle, whose features are what its last layer reads.
 
-    ConfigError where it is none, or knows other classes than `classes`, those that may be asked for.
+    ConfigError where it is none, or knows other classes than `classes`, those that may be asked for (None: its own).
     """
 
     calls = True
 
-    def __init__(self, word: str, classes: Sequence[str]) -> None:
+    def __init__(self, word: str, classes: Sequence[str] | None = None) -> None:
         bundle = read(bundle_of(word))
         pipeline = Pipeline.of(bundle)
         if bundle.kind != "program" or pipeline is None or len(pipeline.inputs) != 1 or not bundle.labels:
             raise ConfigError(f"task.judge: {word} is no bundle that classifies images; pdl export makes one of a run")
+        classes = list(bundle.labels) if classes is None else classes
         lacking = [name for name in classes if name not in bundle.labels]
         if lacking:
             raise ConfigError(f"task.judge: {word} does not know {listed(lacking, 5)}; its classes are "

@@ -11,7 +11,6 @@ from pdl.data import Dataset
 from pdl.dtype import Array
 from pdl.train import Recipe
 from pdl_cv.generation.judge import Pixels
-from pdl_cv.image_to_image.metrics import pair_metrics
 from pdl_cv.steps.pictures import as_pixels
 
 if TYPE_CHECKING:
@@ -27,17 +26,17 @@ def baselines(
     train, test = datasets["train"], datasets[split]
     if not isinstance(train, Dataset) or not isinstance(test, Dataset) or train is test:
         return {}
-    eye, known, pictures = Pixels(), [], []
+    areas, known, pictures = Pixels(), [], []
     for images, wanted in _read(task, recipe, train):
-        known.append(eye(images)[0])
+        known.append(areas(images)[0])
         pictures.append(wanted)
         if sum(map(len, known)) >= MOST:
             break
     features, shown = np.concatenate(known), np.concatenate(pictures)
     mean = np.rint(shown.mean(axis=0)).astype(np.uint8)
-    measured = {"mean picture": pair_metrics(), "nearest image's picture": pair_metrics()}
+    measured = {"mean picture": task.metrics(), "nearest image's picture": task.metrics()}
     for images, wanted in _read(task, recipe, test):
-        seen = eye(images)[0]
+        seen = areas(images)[0]
         apart = np.square(seen).sum(1)[:, None] - 2 * seen @ features.T + np.square(features).sum(1)
         made = {"mean picture": np.broadcast_to(mean, wanted.shape),
                 "nearest image's picture": shown[apart.argmin(axis=1)]}  # fmt: skip

@@ -22,10 +22,11 @@ class ImageToImageDeployer(ImageDeployer):
         return self.of_images(model, dataset, module=model.sampler(), outputs=("picture",), post=post, labels=[])
 
     def card(self, model: Any) -> Card:
+        by = "of the means of 8 x 8 areas" if self.task.judge is None else f"by the features of {self.task.judge}"
         return self.image_card(
             f"{type(model).__name__}, pictures of pictures",
             f"Image-to-image translation ({self.size_of(model)}).",
             "Pictures are compared with the true ones at the size of the net: l1 is the mean absolute difference of "
-            "numbers from 0 to 1; psnr and ssim are means over pictures; frechet is the Frechet distance of the means "
-            "of 8 x 8 areas.",
+            "numbers from 0 to 1; psnr and ssim are means over pictures; frechet is the Frechet distance "
+            f"{by}.",
         )

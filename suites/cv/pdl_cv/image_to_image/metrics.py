@@ -6,8 +6,9 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.train import Metric
-from pdl_cv.generation.judge import Pixels
-from pdl_cv.generation.metrics import Frechet
+from pdl.train.metrics import Several, Shown
+from pdl_cv.generation.judge import Judge, Pixels
+from pdl_cv.generation.metrics import Called, Frechet
 from pdl_cv.steps.pictures import grid
 
 SHOWN = 12  # pairs that the report draws
@@ -71,17 +72,24 @@ class Ssim(MeanOver):
         return float(((2 * m * n + C1) * (2 * both + C2) / ((m * m + n * n + C1) * (own + other + C2))).mean())
 
 
-class AreaFrechet(Metric):
-    """The Frechet distance of the means of 8 x 8 areas of true pictures from those of the ones that were made."""
+class Looks(Several):
+    """What somebody sees in true pictures and in the ones that were made: the Frechet distance of their features, and
+    from one who knows classes (`called`) the share that gets the class of the true one."""
 
-    def __init__(self) -> None:
-        self.distance, self.eye = Frechet(), Pixels()
+    def __init__(self, eye: Judge | Pixels) -> None:
+        self.eye, self.distance, self.called = eye, Frechet(), Called()
 
     def update(self, images: Array, wanted: Array, made: Array) -> None:
-        self.distance.update(self.eye(wanted)[0], self.eye(made)[0])
+        (real, asked), (drawn, called) = self.eye(wanted), self.eye(made)
+        self.distance.update(real, drawn)
+        self.called.update(real, drawn, asked, called)
 
     def compute(self) -> float:
         return self.distance.compute()
+
+    def numbers(self) -> dict[str, float]:
+        called = {"called": self.called.compute()} if self.eye.calls else {}
+        return {"frechet": self.compute(), **called}
 
 
 class Pairs(Metric):
@@ -100,6 +108,6 @@ class Pairs(Metric):
         return grid(self.rows)
 
 
-def pair_metrics() -> dict[str, Metric]:
-    """Distances, and the pictures."""
-    return {"l1": L1(), "psnr": Psnr(), "ssim": Ssim(), "frechet": AreaFrechet(), "pairs": Pairs()}
+def pair_metrics(eye: Judge | Pixels) -> dict[str, Metric]:
+    """Distances, what is seen, and the pictures."""
+    return {"l1": L1(), "psnr": Psnr(), "ssim": Ssim(), **Shown.all(Looks(eye)), "pairs": Pairs()}

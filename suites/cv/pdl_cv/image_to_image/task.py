@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from pdl.train import Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.images import answer, first_images
 from pdl_cv.data.paired import paired_at
 from pdl_cv.detection.smoke import smoke_test
+from pdl_cv.generation.judge import Judge, Pixels
 from pdl_cv.image_to_image.baselines import baselines
 from pdl_cv.image_to_image.deploy import ImageToImageDeployer
 from pdl_cv.image_to_image.loader import pair_loader
@@ -31,7 +33,10 @@ class ImageToImage(Task):
     Models are those of the task image_to_image (`pdl models --task image_to_image`): images [N, H, W, C] ->
     pictures [N, H, W, C] in [-1, 1].
 
-    mode  "rgb" or "gray": how `pdl predict` reads images; by default as many channels as the data set's
+    mode   "rgb" or "gray": how `pdl predict` reads images; by default as many channels as the data set's
+    judge  a classifier of such pictures, a bundle or a name of the hub: measured is the share of made pictures that it
+           calls what it calls the true one, and their Frechet distance by its features. Nothing is learned from it.
+           Without one the distance is of the means of 8 x 8 areas
 
     Samples are {"image": [H, W, C], "picture": uint8 [H, W, C]}; transforms end with Normalize(mean=0.5, std=0.5), so
     that images have numbers in [-1, 1], too.
@@ -40,8 +45,8 @@ class ImageToImage(Task):
     monitor = "val/l1"
     overfits = "training"
 
-    def __init__(self, *, mode: Literal["rgb", "gray"] | None = None) -> None:
-        self.mode = mode
+    def __init__(self, *, mode: Literal["rgb", "gray"] | None = None, judge: str | None = None) -> None:
+        self.mode, self.judge = mode, judge
         self.channels = (0, 0)
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -58,8 +63,13 @@ class ImageToImage(Task):
         seen, wanted = as_pixels(np.asarray(batch["image"])), as_pixels(np.asarray(batch["picture"]))
         return Loss(pdl.zeros(()), len(seen), (seen, wanted, as_pixels(made.numpy())), known=False)
 
+    @cached_property
+    def eye(self) -> Judge | Pixels:
+        """Who looks at pictures."""
+        return Pixels() if self.judge is None else Judge(self.judge)
+
     def metrics(self) -> dict[str, Metric]:
-        return pair_metrics()
+        return pair_metrics(self.eye)
 
     def pictures(self, evaluation: Evaluation) -> Mapping[str, Array]:
         return {"pairs": evaluation.details["pairs"]} if evaluation.details["pairs"].size else {}
@@ -95,6 +105,7 @@ class ImageToImage(Task):
                     f"model: {recipe.model.target} makes pictures of shape {tuple(shape[1:])} of {source}, the data's "
                     f"are {wanted[1:]}; leave model.in_channels and model.out_channels out"
                 )
+        self.eye  # noqa: B018 (a judge that does not fit is an error now)
 
     def learned_config(self) -> dict[str, Any]:
         return {"mode": self.mode}
@@ -110,7 +121,8 @@ class ImageToImage(Task):
     def smoke_test(self, recipe: Recipe) -> SmokeTest:
         """Few pairs, of half the size, by a narrow net."""
         cut = smoke_test(recipe, batch_size=4, epochs=4)
-        narrow = {"model.width": 8, "model.depth": 5} if {"width", "depth"} <= {*recipe.model.takes} else {}
+        depth = min(5, recipe.model.get("depth") or 5)
+        narrow = {"model.width": 8, "model.depth": depth} if {"width", "depth"} <= {*recipe.model.takes} else {}
         return SmokeTest(cut.train, cut.test, cut.epochs, cut.batch_size, {**cut.settings, **narrow})
 
     # -- what a task hands over ----------------------------------------------------------------------------------------
