@@ -36,9 +36,9 @@ class Distilled:
     def __call__(self, task: Task, model: Module, batch: Any) -> Loss:
         """The loss of one batch, differentiable, with its parts "task", "teacher" and "features"."""
         settings = self.settings
-        with _heard([model, *(ours for ours, _ in self.pairs)]) as heard:
+        with heard([model, *(ours for ours, _ in self.pairs)]) as asked:
             loss = task.step(model, batch)
-        calls = heard.pop(id(model), [])
+        calls = asked.pop(id(model), [])
         if not (calls or self.pairs):
             raise UsageError(
                 f"compress.distil: {type(task).__name__} asks its net by other ways than calling it, so there are no "
@@ -46,7 +46,7 @@ class Distilled:
             )
         value, parts = loss.value, {**loss.parts, "task": loss.value.detach()}
         teachers, features = [], []
-        with no_grad(), _heard([theirs for _, theirs in self.pairs]) as shown:
+        with no_grad(), heard([theirs for _, theirs in self.pairs]) as shown:
             answers = [self.teacher(*(x.detach() if isinstance(x, Tensor) else x for x in args)) for args, _ in calls]
             if not calls:
                 task.step(self.teacher, batch)
@@ -56,7 +56,7 @@ class Distilled:
             parts["teacher"] = _mean(teachers).detach()
             value = (1 - settings.weight) * value + settings.weight * (_mean(teachers) * settings.temperature**2)
         for one, two in self.pairs:
-            for (_, ours), (_, theirs) in zip(heard[id(one)], shown[id(two)], strict=True):
+            for (_, ours), (_, theirs) in zip(asked[id(one)], shown[id(two)], strict=True):
                 features.append(attention_distance(ours, theirs.detach()))
         if features:
             value = value + settings.feature_weight * _mean(features)
@@ -117,7 +117,7 @@ def _module(owner: Module, path: str, whose: str) -> Module:
 
 
 @contextmanager
-def _heard(modules: list[Module]) -> Iterator[dict[int, list[tuple[tuple[Any, ...], Any]]]]:
+def heard(modules: list[Module]) -> Iterator[dict[int, list[tuple[tuple[Any, ...], Any]]]]:
     """What modules are called with and answer inside the block, by their id."""
     found: dict[int, list[tuple[tuple[Any, ...], Any]]] = {id(module): [] for module in modules}
 

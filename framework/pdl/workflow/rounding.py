@@ -13,7 +13,9 @@ from pdl.export.quantise.aware import Rounded, described
 from pdl.export.symbolic import trace_symbolic
 from pdl.hints import Range
 from pdl.hub.pretrained import deferred
+from pdl.tensor import no_grad
 from pdl.train.assembly import assemble
+from pdl.train.distillation import heard
 from pdl.workflow.compression import _of_split
 from pdl.workflow.exporting import deployment_of
 from pdl.workflow.measuring import require_same_net
@@ -33,7 +35,7 @@ class Rounding:
 
 def round_run(run: str | Path, out: str | Path, rounding: Rounding | None = None) -> Path:
     """Write a run folder `out`: the net of `run` with ranges from training data. UsageError where the net is rounded
-    already, or has nothing to put on bytes."""
+    already, has nothing to put on bytes, or is not called in training."""
     rounding, folder = rounding or Rounding(), Run.open(run)
     recipe = folder.recipe()
     if recipe.compress is not None and recipe.compress.int8 is not None:
@@ -47,6 +49,13 @@ def round_run(run: str | Path, out: str | Path, rounding: Rounding | None = None
         require_same_net(deployment, parts.model)
         program, _ = trace_symbolic(deployment.module, deployment.inputs)
         data = parts.datasets["train"]
+        with no_grad(), heard([parts.model]) as asked:
+            task.step(parts.model, next(iter(task.loader(data, recipe, training=False, seed=seed))))
+        if not (asked[id(parts.model)] or getattr(parts.model, "rounded_in", "")):
+            raise UsageError(
+                f"{run}: in training {type(task).__name__} asks its net by other ways than calling it, so what is "
+                "learned with roundings would not be what is deployed; leave out `round`: int8 rounds the trained net"
+            )
         batches = _of_split(task, parts.model, deployment, program, recipe, data, rounding.samples)
         made = Rounded(parts.model.eval(), deployment.inputs, rounding.keep)
         made.calibrate(batches, rounding.method)

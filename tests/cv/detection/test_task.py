@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import pdl
-from pdl import config, workflow
+from pdl import checkpoint, config, workflow
 from pdl.data import Dataset
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.report import png
 from pdl.train import Recipe
 from pdl.train.images import frame_of
+from pdl.workflow.slimming import read_plan, slim
 from pdl_cv.detection.loader import training_batch
 
 T = "pdl.data.transforms."
@@ -125,6 +126,19 @@ def test_train_measure_answer_and_export(kind: str, tmp_path: Path) -> None:
     workflow.export(run, out=tmp_path / "dense.pdl", form="dense")
     with pytest.raises(UsageError, match="exported with --form dense"):
         workflow.evaluate(tmp_path / "dense.pdl", split="val")
+    if kind == "detection":
+        plan = "round: {samples: 4}\ntune_rounded: {teacher: '', set: [train.epochs=1, train.report=false]}\nint8: {}\n"
+        (tmp_path / "plan.yaml").write_text(plan)
+        small = slim(run, read_plan(tmp_path / "plan.yaml"), tmp_path / "small", progress=False)
+        assert [step.name for step in small.steps] == ["start", "round", "tune_rounded", "int8"]
+        assert small.steps[3].size < 0.5 * small.steps[2].size
+        before, after = (
+            checkpoint.load(next((tmp_path / "small" / name / "checkpoints").glob("*.safetensors")))["model"]
+            for name in ("round", "tune_rounded")
+        )
+        learned = [name for name in before if name.endswith("weight")]
+        assert len(learned) > 20
+        assert all((before[name] != after[name]).any() for name in learned)  # gradients pass all roundings
 
 
 def test_samples_are_padded_to_few_numbers_of_rows() -> None:

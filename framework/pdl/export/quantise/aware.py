@@ -21,7 +21,7 @@ from pdl.errors import TraceError, UsageError
 from pdl.export.quantise.calibrate import PREPARE, Batch, _kept, observe, product_name
 from pdl.export.quantise.observe import METHODS
 from pdl.export.symbolic import trace_symbolic
-from pdl.nn.module import Buffer, Module, Parameter
+from pdl.nn.module import Buffer, Module, Parameter, evaluating
 from pdl.ops.activation import Activation
 from pdl.ops.base import OPS, Spec, apply, assign
 from pdl.ops.conv import Conv
@@ -34,7 +34,7 @@ from pdl.program.passes import run_passes
 from pdl.program.passes.quantise import points
 from pdl.program.specialise import bind, specialise
 from pdl.runtime.plan import frozen
-from pdl.tensor import Tensor
+from pdl.tensor import Tensor, no_grad
 
 LEAST = 1e-12  # of a scale
 SHARE = 0.01  # of a batch in the ranges
@@ -52,8 +52,22 @@ class _Held(Module):
         return getattr(self._own[0], name)
 
 
+class _Part(Module):
+    """The tensors of what a method of a net answers, in their order."""
+
+    def __init__(self, net: Module, method: str) -> None:
+        self.net, self.method = net, method
+        self.train(net.training)
+
+    def forward(self, *xs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_tensors(getattr(self.net, self.method)(*xs)))
+
+
 class Rounded(Module):
     """The net of `net` with the roundings of int8; its outputs are those of the net's deployed form.
+
+    A net that names a method in `rounded_in` (a detector its `predictions`) is rounded there, and what it makes of that
+    method's tensors, for answers and for losses, is computed as ever.
 
     inputs   of the net, in order, with symbols for the sizes that may change
     keep     products that stay in floats: "first", "last", "both" or ""
@@ -65,7 +79,10 @@ class Rounded(Module):
 
     def __new__(cls, net: Module, inputs: Mapping[str, Spec], keep: str = "") -> Rounded:
         """An instance of both classes."""
-        both: Any = type(f"Rounded{type(net).__name__}", (cls, type(net)), {"__doc__": cls.__doc__})
+        own: dict[str, Any] = {"__doc__": cls.__doc__}
+        if method := getattr(net, "rounded_in", ""):
+            own |= {"forward": type(net).forward, method: cls._answered}
+        both: Any = type(f"Rounded{type(net).__name__}", (cls, type(net)), own)
         made: Rounded = object.__new__(both)
         return made
 
@@ -74,7 +91,8 @@ class Rounded(Module):
             if not name.startswith("_") and not isinstance(value, Module | Tensor):
                 object.__setattr__(self, name, value)
         self._net = (net,)
-        traced, _ = trace_symbolic(net, inputs)
+        method = getattr(net, "rounded_in", "")
+        traced, _ = trace_symbolic(_Part(net, method) if method else net, inputs)
         learned = {id(p._data): name for name, p in net.named_parameters()}
         captured = {v.name: learned[id(v.tensor._data)] for v in traced.captures if id(v.tensor._data) in learned}  # type: ignore[union-attr]
         program = self._program = run_passes(frozen(traced), PREPARE)
@@ -87,7 +105,8 @@ class Rounded(Module):
         for node in at.products:
             for word, value in zip(("weight", "bias"), node.inputs[1:3], strict=False):
                 if value is not None and value not in self._named:
-                    self._hold(_unused(f"{product_name(node)}.{word}", taken), value, learned=True)
+                    name = product_name(node).removeprefix("net." if method else "")
+                    self._hold(_unused(f"{name}.{word}", taken), value, learned=True)
         for value in program.captures:
             if value not in self._named and value.spec.dtype == float32:
                 path = captured.get(value.name)
@@ -137,6 +156,18 @@ class Rounded(Module):
     # -- running -------------------------------------------------------------------------------------------------------
     def forward(self, *xs: Tensor) -> Tensor | tuple[Tensor, ...]:
         """The outputs of the deployed net, rounded on the way."""
+        found = self._rounded(xs)
+        return found[0] if len(found) == 1 else found
+
+    def _answered(self, *xs: Tensor) -> Any:
+        """What the method in `rounded_in` answers, with rounded tensors. The net's own are computed for what is beside
+        them, such as places; a program leaves out what nothing reads."""
+        net = self._net[0]
+        with no_grad(), evaluating(net):
+            whole = getattr(net, net.rounded_in)(*xs)  # type: ignore[attr-defined]
+        return _replaced(whole, iter(self._rounded(xs)))
+
+    def _rounded(self, xs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         program = self._at(xs)
         scales, zeros = self._scales()
         seen: dict[int, Tensor] = {}
@@ -163,8 +194,7 @@ class Rounded(Module):
                 values[mine] = rounded(y, theirs)
         if self.training:
             self._track(seen)
-        found = tuple(values[v] for v in program.outputs if v is not None)
-        return found[0] if len(found) == 1 else found
+        return tuple(values[v] for v in program.outputs if v is not None)
 
     def _at(self, xs: Sequence[Tensor]) -> Program:
         """The program for these sizes, which may be symbols in a trace."""
@@ -195,6 +225,29 @@ class Rounded(Module):
         for buffer, end in ((self.low, ops.min), (self.high, ops.max)):
             now = ops.stack([end(x) for x in order])
             assign(buffer, ops.running_average(buffer, now, share=SHARE))
+
+
+def _tensors(found: Any) -> Iterator[Tensor]:
+    """The tensors of an answer of tuples, lists and dictionaries, in their order."""
+    if isinstance(found, Tensor):
+        yield found
+    elif isinstance(found, Mapping):
+        for each in found.values():
+            yield from _tensors(each)
+    elif isinstance(found, tuple | list):
+        for each in found:
+            yield from _tensors(each)
+
+
+def _replaced(found: Any, others: Iterator[Tensor]) -> Any:
+    """The answer with other tensors in its places."""
+    if isinstance(found, Tensor):
+        return next(others)
+    if isinstance(found, Mapping):
+        return {key: _replaced(each, others) for key, each in found.items()}
+    if isinstance(found, tuple) and hasattr(found, "_fields"):
+        return type(found)(*(_replaced(each, others) for each in found))
+    return type(found)(_replaced(each, others) for each in found) if isinstance(found, tuple | list) else found
 
 
 def _straight(x: Tensor, q: Tensor) -> Tensor:

@@ -88,11 +88,13 @@ class Detector(nn.Module):
     """Images [N, H, W, 3] -> `Detections`. A family defines `predictions`, and what becomes of them: `decoded` and
     `losses`; one whose answers are more than boxes extends `detections`.
 
-    stride     heights and widths of images are multiples of it
-    selection  how detections are chosen
+    stride      heights and widths of images are multiples of it
+    rounded_in  what is computed on bytes where the net learns with rounding (`pdl.export.quantise.aware.Rounded`)
+    selection   how detections are chosen
     """
 
     stride: ClassVar[int] = 32
+    rounded_in: ClassVar[str] = "predictions"
     selection: Selection = Selection()
 
     def predictions(self, images: pdl.Tensor) -> Any:
