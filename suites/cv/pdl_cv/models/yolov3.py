@@ -135,8 +135,9 @@ class YOLOv3FPN(nn.Module):
     above.
     """
 
-    def __init__(self, in_channels: tuple[int, ...], *, tiny: bool) -> None:
-        widths = [(256 if tiny else 512) // 2**level for level in range(len(in_channels))]
+    def __init__(self, in_channels: tuple[int, ...], *, tiny: bool, width: float = 1.0) -> None:
+        most = 8 * max(1, round((256 if tiny else 512) * width / 8))
+        widths = [most // 2**level for level in range(len(in_channels))]
         joined = [channels + more // 2 for channels, more in zip(reversed(in_channels), [0, *widths], strict=False)]
         self.yolo_block = nn.ModuleList(
             TinyBlock(channels, width, coarsest=width == widths[0]) if tiny else Block(channels, width)
@@ -200,6 +201,7 @@ class YOLOv3(Detector):
 
     net         darknet53, mobilenet_v1 or mobilenet_v3 (the large), or tiny
     backbone    a net of pdl_cv's within `Backbone`, with maps of as many strides, in its place
+    width       of the neck: its channels over the paper's
     pretrained  a name of the hub or a file
     """
 
@@ -211,12 +213,13 @@ class YOLOv3(Detector):
         *,
         num_classes: Width = 80,
         backbone: Backbone | None = None,
+        width: Annotated[float, Range(0.02, 4)] = 1.0,
         pretrained: str | None = None,
     ) -> None:
         self.num_classes = num_classes
         self.backbone = backbone or _backbone(net)
         self.anchors = TINY_ANCHORS if net == "tiny" else ANCHORS
-        self.neck = YOLOv3FPN(self.backbone.channels, tiny=net == "tiny")
+        self.neck = YOLOv3FPN(self.backbone.channels, tiny=net == "tiny", width=width)
         self.yolo_output = nn.ModuleList(
             _last(channels, len(anchors), num_classes)
             for channels, anchors in zip(self.neck.channels, self.anchors, strict=True)
