@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -22,15 +23,27 @@ import pytest
 import pdl.runtime
 from pdl.cli import main
 from pdl.data.optdigits import optdigits
+from pdl.dims import Dim
 from pdl.errors import PackageError, UsageError
+from pdl.export.bundle import to_bytes
 from pdl.export.c import to_c
 from pdl.export.c.arduino import COMPILER, arduino_folder
+from pdl.export.c.project import write_project
+from pdl.export.c.running import CPUS, InC, difference
 from pdl.export.c.steps import Steps
 from pdl.export.c.web import web_folder
+from pdl.export.deployment import Deployment
 from pdl.export.quantise import calibrate
+from pdl.export.symbolic import trace_symbolic
+from pdl.ops.base import Spec
 from pdl.program import Program
 from pdl.runtime.bundle import Bundle, read
 from pdl.runtime.session import Session
+from pdl.workflow.compiling import compile_model
+from pdl_cv.detection.deploy import Found
+from pdl_cv.models.detector import Backbone
+from pdl_cv.models.mobilenet_v2 import MobileNetV2
+from pdl_cv.models.yolov3 import YOLOv3
 
 WEIGHTS = Path(__file__).parents[2] / "suites"
 CC = shutil.which("cc") or shutil.which("gcc")
@@ -43,7 +56,6 @@ needs_board = pytest.mark.skipif(
 #: packaged models that have no C form, and why
 REFUSED = {
     "nuclei": "ArgTopK",
-    "road_signs": "SelectBoxes",
     "ud_ewt": "CrfDecode",
     "tatoeba_en_zh": "decoder",
 }
@@ -96,6 +108,70 @@ def test_a_picture_to_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert score.value == pytest.approx(1 / np.exp(wanted - wanted.max()).sum(), rel=1e-5)
 
 
+@pytest.mark.skipif(CC is None, reason="no C compiler on this machine")
+@pytest.mark.parametrize("on_bytes", [False, True])
+def test_a_picture_to_objects(tmp_path: Path, on_bytes: bool) -> None:
+    """A detector's boxes, scores and labels are the runtime's in their order; a picture is laid into the net's input as
+    the runtime does, and its objects are those of the bundle, in pixels of the picture; main.c compares rows."""
+    pdl.seed(3)
+    net = YOLOv3("tiny", num_classes=3, backbone=Backbone(MobileNetV2(width=0.25), strides=(16, 32)), width=0.1).eval()
+    net.selection = replace(net.selection, score=0.001)
+    for last in net.yolo_output:  # scores far from one another
+        last.load_state_dict({"weight": last.weight.data * 40, "bias": last.bias.data})
+    pictures = [np.random.default_rng(5).integers(0, 256, (*size, 3), dtype=np.uint8) for size in ((40, 90), (96, 64))]
+    pre: list[dict[str, Any]] = [
+        {"step": "image", "mode": "rgb"}, {"step": "letterbox", "size": [64, 96], "fill": [114, 10, 0]},
+        {"step": "normalize", "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]},
+    ]  # fmt: skip
+    deployment = Deployment(
+        module=Found(net), inputs={"image": Spec((Dim.symbol("n", 2), 64, 96, 3), pdl.float32)},
+        outputs=("boxes", "scores", "labels"), pre={"image": pre}, samples=pictures, labels=["one", "two", "three"],
+        post={"boxes": [{"step": "detections", "score": 0.004, "k": 20}]},
+    )  # fmt: skip
+    program, _ = trace_symbolic(deployment.module, deployment.inputs)
+    if on_bytes:
+        seen = np.random.default_rng(6).standard_normal((4, 64, 96, 3), np.float32)
+        program = calibrate(program, [[seen]]).program
+    (tmp_path / "net.pdl").write_bytes(to_bytes(program, deployment, name="net"))
+    cv2.imwrite(str(tmp_path / "picture.png"), pictures[0])
+    made = compile_model(tmp_path / "net.pdl", tmp_path / "c", sample=tmp_path / "picture.png")
+    assert made.difference is not None
+    assert 0 < made.difference <= 1e-5
+    command = [str(CC), "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-o", "lib.so", "net.c"]
+    subprocess.run([*command, "-lm"], cwd=tmp_path / "c", check=True)
+    library = ctypes.CDLL(str(tmp_path / "c" / "lib.so"))
+    session = pdl.runtime.load(tmp_path / "net.pdl")
+    assert session.pipeline is not None
+    names = (ctypes.c_char_p * 3).in_dll(library, "net_names")
+    kind = np.dtype([("label", np.int32), ("score", np.float32), ("box", np.float32, 4)])
+    with InC(tmp_path / "c", made.report, session) as piped:
+        for picture in pictures:
+            image = np.empty((1, 64, 96, 3), np.float32)
+            outs = [np.empty(port.shape, port.dtype) for port in made.report.outputs]
+            at = [a.ctypes.data_as(ctypes.c_void_p) for a in (image, *outs, picture)]
+            library.net_prepare(at[0], at[-1], *picture.shape[:2])
+            assert np.abs(image[0] - session.pipeline.prepare(picture)["image"]).max() <= 1.001 / 255 / 0.2
+            library.net_run(*at[:-1])
+            wanted = session.run({"image": image})
+            assert (wanted["labels"] >= 0).any()
+            found = dict(zip(wanted, outs, strict=True))
+            assert difference(found, wanted, unordered=True).worst <= 1e-5
+            assert difference(piped.run({"image": image}), wanted, unordered=True).worst <= 1e-5
+            listed = np.empty(20, kind)
+            count = library.net_objects(listed.ctypes.data_as(ctypes.c_void_p), *at[1:-1], *picture.shape[:2])
+            first = {name: a[0] for name, a in wanted.items()}
+            answer = session.pipeline.finish(first, session.pipeline.parse(picture))
+            assert count == len(answer["detections"]) > 0
+            for mine, theirs in zip(listed, answer["detections"], strict=False):
+                assert (names[mine["label"]] or b"").decode() == theirs["label"]
+                assert mine["score"] == pytest.approx(theirs["score"], abs=1e-5)
+                assert mine["box"] == pytest.approx(theirs["box"], abs=0.02)
+    bare = replace(deployment, pre={}, post={}, samples=())
+    (tmp_path / "bare.pdl").write_bytes(to_bytes(program, bare, name="bare"))
+    with pytest.raises(UsageError, match=r"its steps make no image \[1, 64, 96, 3\]"):
+        compile_model(tmp_path / "bare.pdl", tmp_path / "no", sample=pictures[0])
+
+
 def test_what_cannot_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for more, says in (
         (["--to", "fortran"], "--to fortran: choose c, wasm or arduino"),
@@ -103,6 +179,8 @@ def test_what_cannot_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--shape", "image"], "--shape image: write the name of an input and its sizes"),
         (["--shape", "image=1,0"], "--shape image=1,0: write"),
         (["--shape", "photo=1,8,8,1"], "--shape photo: the model has the inputs image"),
+        (["--cpu", "arm64"], "--cpu arm64: choose aarch64, arm or riscv64"),
+        (["--cpu", "arm", "--to", "wasm"], "--cpu arm: wasm is for a machine of its own"),
     ):
         assert main(["compile", "cv/digits_lenet", "--save", str(tmp_path / "c"), *more]) == UsageError.exit_code
         assert says in capsys.readouterr().err
@@ -281,7 +359,7 @@ def compiled(quantised: tuple[Bundle, Program], **more: Any) -> tuple[Any, ...]:
 def test_bytes_in_node(tmp_path: Path, quantised: tuple[Bundle, Program]) -> None:
     """The same integers as the runtime's, so the same floats."""
     made, steps, sample, answer = compiled(quantised, apart=True)
-    web_folder(tmp_path, made, steps, sample, answer, exact=True, title="LeNet", version="1")
+    web_folder(tmp_path, made, steps, sample, answer, exact=True, unordered=False, title="LeNet", version="1")
     subprocess.run([str(NODE), "test.mjs"], cwd=tmp_path, check=True)
 
 
@@ -289,7 +367,9 @@ def test_bytes_in_node(tmp_path: Path, quantised: tuple[Bundle, Program]) -> Non
 def test_bytes_on_a_microcontroller(tmp_path: Path, quantised: tuple[Bundle, Program]) -> None:
     """The same floats on an emulated Cortex-M4; flash and RAM; the sketch compiles."""
     made, steps, sample, answer = compiled(quantised)
-    _, found = arduino_folder(tmp_path, made, steps, sample, answer, exact=True, title="LeNet", version="1")
+    _, found = arduino_folder(
+        tmp_path, made, steps, sample, answer, exact=True, unordered=False, title="LeNet", version="1"
+    )
     assert found is not None
     assert found.difference == 0
     assert found.flash <= 100_000
@@ -304,3 +384,14 @@ def test_bytes_on_a_microcontroller(tmp_path: Path, quantised: tuple[Bundle, Pro
         ["arm-none-eabi-g++", "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path / 'src'}",
          f"-I{sketch.parent}", "-"], input=arduino + sketch.read_text(), text=True, check=True,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_bytes_on_another_cpu(tmp_path: Path, quantised: tuple[Bundle, Program], cpu: str) -> None:
+    """The same floats in QEMU."""
+    if shutil.which(CPUS[cpu].emulator) is None or shutil.which(CPUS[cpu].gcc.split()[0]) is None:
+        pytest.skip(f"no compiler for {cpu}, or no QEMU, here")
+    made, _, sample, answer = compiled(quantised)
+    write_project(tmp_path, made, sample, answer, exact=True, unordered=False, version="1")
+    with InC(tmp_path, made, Session.of(quantised[1], tune=False), cpu) as emulated:
+        assert np.array_equal(emulated.run(sample)["logits"], answer["logits"])

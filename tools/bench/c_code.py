@@ -95,7 +95,7 @@ def main() -> None:
             sample = {p.name: rng.standard_normal(p.shape).astype(p.dtype) for p in made.inputs}
             wanted = session.run(sample)
             folder = Path(work) / build
-            write_project(folder, made, sample, wanted, exact=False, version=__version__)
+            write_project(folder, made, sample, wanted, exact=False, unordered=False, version=__version__)
             run = compiled(folder, [f"{build}.c", f"{build}_weights.S"], machine)[f"{build}_run"]
             outs = [np.empty(p.shape, p.dtype) for p in made.outputs]
             arrays = [*sample.values(), *outs]

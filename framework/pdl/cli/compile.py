@@ -41,19 +41,30 @@ def command(
     fast: Annotated[
         bool, typer.Option("--fast", help="3x3 convolutions by Winograd's filters: four times the bytes of weights.")
     ] = False,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            "--sample", metavar="FILE", help="What the test is made of; by default a run's example, or made-up numbers."
+        ),
+    ] = None,
+    cpu: Annotated[
+        str, typer.Option("--cpu", help="Test it on this CPU, too, emulated by QEMU: aarch64, arm or riscv64.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """Write a model as C that needs no library but libm: for microcontrollers, phones, browsers and servers.
 
     Sizes are fixed, memory is planned and static, weights are constants. Pixels are resized and normalised, and the
-    best class is named, where the model's steps are these; the header says what else is left to the caller. What it
-    computes is compared with the runtime where this machine has a C compiler, Node.js for wasm, a compiler for Cortex-M
-    and QEMU for arduino.
+    best class is named, or objects are listed in pixels of the picture, where the model's steps are these; the header
+    says what else is left to the caller. What it computes is compared with the runtime where this machine has a C
+    compiler, Node.js for wasm, a compiler for Cortex-M and QEMU for arduino.
     """
     from pdl.workflow.compiling import compile_model
 
     folder = save or Path(Path(model).stem or "model")
-    made = compile_model(model, folder, to=to, shapes=_shapes(shape or ()), name=name, apart=apart, fast=fast)
+    made = compile_model(
+        model, folder, to=to, shapes=_shapes(shape or ()), name=name, apart=apart, fast=fast, sample=sample, cpu=cpu
+    )
     if json:
         return style.json(made.to_dict())
     for note in made.notes:

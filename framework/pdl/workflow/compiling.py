@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.errors import CheckError, UsageError
+from pdl.errors import UsageError
 from pdl.export.c.arduino import Board, arduino_folder
 from pdl.export.c.model import Report, identifier, to_c
 from pdl.export.c.project import FLAGS, write_project
+from pdl.export.c.running import built, compiler, require_cpu, said
 from pdl.export.c.steps import Steps
 from pdl.export.c.web import web_folder
 from pdl.program import Program
@@ -26,9 +26,7 @@ from pdl.version import __version__
 from pdl.workflow.locating import located
 
 TARGETS = ("c", "wasm", "arduino")
-BUNDLE = "model.pdl"
-#: seconds that the compiler of this machine, or the test, may take
-PATIENCE = 300
+BUNDLE, EXAMPLE = "model.pdl", "example.*"
 
 
 #: target -> what its test needs
@@ -42,6 +40,7 @@ class Compiled:
     facts       (name, value), for people and programs
     difference  of the compiled test from the runtime, where this machine has what runs it (`TESTERS`); else None
     code        bytes of instructions that this machine's compiler makes of it with -Os, for the target "c"; else None
+    emulated    of the test on another CPU, by that CPU; empty where none was asked for
     board       what the test on an emulated Cortex-M4 found, for the target "arduino"; else None
     module      bytes of model.wasm, for the target "wasm"; else None
     """
@@ -52,6 +51,7 @@ class Compiled:
     report: Report
     difference: float | None
     code: int | None = None
+    emulated: dict[str, float] = field(default_factory=dict)
     board: Board | None = None
     module: int | None = None
     notes: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Compiled:
         if self.module is not None:
             sizes = [("module", f"{self.module:,} bytes: {made.flash:,} weights and tables"), sizes[1]]
         ops = ", ".join(f"{count} {name}" for name, count in sorted(made.ops.items(), key=lambda each: -each[1]))
-        said = (
+        found = (
             f"no {TESTERS[self.to]} here"
             if self.difference is None
             else f"{self.difference:.1e} of the runtime's outputs"
@@ -87,7 +87,8 @@ class Compiled:
             ("function", f"{made.name}_run: {takes} -> {gives}"),
             *sizes,
             ("ops", ops),
-            ("difference", said),
+            ("difference", found),
+            *((f"on {cpu}", f"{apart:.1e} of them, emulated by QEMU") for cpu, apart in self.emulated.items()),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,7 +100,7 @@ class Compiled:
             "flash": made.flash, "code": self.code, "arena": made.arena, "ram": made.ram, "module": self.module,
             "board": None if self.board is None else self.board._asdict(), "ops": dict(made.ops),
             "inputs": [vars(p) for p in made.inputs], "outputs": [vars(p) for p in made.outputs],
-            "difference": self.difference, "notes": self.notes,
+            "difference": self.difference, "emulated": self.emulated, "notes": self.notes,
         }  # fmt: skip
 
 
@@ -112,6 +113,8 @@ def compile_model(
     name: str = "",
     apart: bool = False,
     fast: bool = False,
+    sample: Any = None,
+    cpu: str = "",
 ) -> Compiled:
     """Write the program of a bundle (or of a run's model.pdl, or of a model of the hub) as C99 into a folder.
 
@@ -121,15 +124,21 @@ def compile_model(
     name     of the files and functions; by default the bundle's
     apart    weights in a file beside the source, which the assembler includes: for those of many megabytes
     fast     3x3 convolutions by Winograd's filters, whose weights take four times the bytes
+    sample   what the folder's test is made of: an input that the model's steps take, such as the path of a picture; by
+             default the example of a run folder, else made-up numbers
+    cpu      of "c": the test is run on it, too, emulated by QEMU: aarch64, arm or riscv64 (`pdl.export.c.running.CPUS`)
 
     The folder's test is run where this machine has what it needs: a C compiler, Node.js, or a compiler for Cortex-M and
     QEMU. CheckError where it differs from the runtime by more than 1e-5 of the outputs, or, on bytes, at all;
-    PackageError where ziglang is not installed.
+    PackageError where ziglang is not installed that is needed.
     """
     if to not in TARGETS:
         raise UsageError(f"--to {to}: choose {', '.join(TARGETS[:-1])} or {TARGETS[-1]}")
     if to == "arduino" and apart:
         raise UsageError("--apart: Arduino's tools assemble no weights; leave it out")
+    if cpu and to != "c":
+        raise UsageError(f"--cpu {cpu}: {to} is for a machine of its own; leave it out")
+    require_cpu(cpu)
     bundle = read(_bundle_of(model))
     program, takes, gives = _program(bundle)
     label = identifier(name or Path(bundle.source).stem or bundle.meta["name"])
@@ -140,24 +149,28 @@ def compile_model(
         apart=apart or to == "wasm", fast=fast,
     )  # fmt: skip
     session = of_bundle(bundle, threads=1)
-    sample = _sample(session, made)
-    expected = session.run(sample)
+    given = _sample(session, made, _example_of(model) if sample is None else sample, asked=sample is not None)
+    expected = session.run(given)
     exact = any(op.startswith("Q") for op in made.ops) and all(p.dtype == "uint8" for p in made.outputs)
+    unordered = session.pipeline is not None and session.pipeline.unordered
     folder, title = Path(out), bundle.meta["name"]
     if to == "wasm":
-        files = web_folder(folder, made, steps, sample, expected, exact=exact, title=title, version=__version__)
+        files = web_folder(
+            folder, made, steps, given, expected, exact=exact, unordered=unordered, title=title, version=__version__
+        )
         size = (folder / "model.wasm").stat().st_size
         notes = [] if folder / "index.html" in files else ["no index.html: the model does not name pictures"]
         return Compiled(to, folder, files, made, _checked_in_node(folder), module=size, notes=notes)
     if to == "arduino":
         files, board = arduino_folder(
-            folder, made, steps, sample, expected, exact=exact, title=title, version=__version__
+            folder, made, steps, given, expected, exact=exact, unordered=unordered, title=title, version=__version__
         )
         found = None if board is None else board.difference
         return Compiled(to, folder, files, made, found, board=board, notes=steps.notes)
-    files = write_project(folder, made, sample, expected, exact=exact, version=__version__)
+    files = write_project(folder, made, given, expected, exact=exact, unordered=unordered, version=__version__)
     difference, code = _checked(folder, made)
-    return Compiled(to, folder, files, made, difference, code, notes=steps.notes)
+    emulated = {cpu: _difference(folder, made, cpu, "-O2")} if cpu else {}
+    return Compiled(to, folder, files, made, difference, code, emulated, notes=steps.notes)
 
 
 def _bundle_of(model: str | Path) -> Path:
@@ -194,12 +207,23 @@ def _about(bundle: Bundle, name: str) -> str:
     return "\n".join(line.replace("*/", "* /") for line in lines if line)
 
 
-def _sample(session: Session, made: Report) -> dict[str, Array]:
-    """Made-up inputs that the model takes."""
-    rng = np.random.default_rng(0)
-    found = {}
+def _example_of(model: str | Path) -> Path | None:
+    """The example of a run folder."""
+    return next(iter(sorted(Path(model).glob(EXAMPLE))), None) if Path(model).is_dir() else None
+
+
+def _sample(session: Session, made: Report, example: Any, *, asked: bool) -> dict[str, Array]:
+    """An input that the model takes: an example as its steps prepare it, else made-up numbers. UsageError where an
+    example that was `asked` for does not fit."""
+    rng, found = np.random.default_rng(0), dict[str, Array]()
+    prepared = session.pipeline.prepare(example) if session.pipeline is not None and example is not None else {}
     for port in made.inputs:
-        given = session.pipeline.random(port.name, port.shape, rng, {}) if session.pipeline is not None else None
+        given = prepared.get(port.name)
+        if asked and (given is None or given[None].shape != port.shape):
+            raise UsageError(f"--sample {example}: its steps make no {port.name} {list(port.shape)} of it")
+        given = given[None] if given is not None and given[None].shape == port.shape else None
+        if given is None and session.pipeline is not None:
+            given = session.pipeline.random(port.name, port.shape, rng, {})
         if given is None or given.shape != port.shape:
             whole = np.dtype(port.dtype).kind in "iub"
             given = rng.integers(0, 2, port.shape) if whole else rng.standard_normal(port.shape)
@@ -210,32 +234,27 @@ def _sample(session: Session, made: Report) -> dict[str, Array]:
 def _checked(folder: Path, made: Report) -> tuple[float | None, int | None]:
     """The difference that main.c finds, and the bytes of code; None where there is no compiler. CheckError where the
     sources do not compile, or differ from the runtime."""
-    compiler = next((found for word in ("cc", "gcc", "clang") if (found := shutil.which(word))), None)
-    if compiler is None:
+    command = compiler()
+    if command is None:
         return None, None
-    name = made.name
-    more = [f"{name}_weights.S"] if made.weights else []
     with TemporaryDirectory() as place:
-        program, object_file = Path(place) / "test", Path(place) / "model.o"
-        flags = FLAGS.replace("-O3", "-O1").split()
-        _run([compiler, *flags, "-o", str(program), "main.c", f"{name}.c", *more, "-lm"], folder)
-        said = _run([str(program)], folder)
-        _run([compiler, *FLAGS.replace("-O3", "-Os").split(), "-c", "-o", str(object_file), f"{name}.c"], folder)
+        object_file = Path(place) / "model.o"
+        flags = FLAGS.replace("-O3", "-Os").split()
+        said(folder, [*command, *flags, "-c", "-o", str(object_file), f"{made.name}.c"])
         code = _code_bytes(object_file)
-    return float(said.split()[-1]), code
+    return _difference(folder, made, "", "-O1"), code
+
+
+def _difference(folder: Path, made: Report, cpu: str, *flags: str) -> float:
+    """What main.c finds on this machine, or on an emulated CPU."""
+    with TemporaryDirectory() as place:
+        return float(said(folder, built(folder, made, "main.c", Path(place) / "test", *flags, cpu=cpu)).split()[-1])
 
 
 def _checked_in_node(folder: Path) -> float | None:
     """The difference that test.mjs finds; None where there is no Node.js. CheckError where it differs."""
     node = shutil.which("node")
-    return None if node is None else float(_run([node, "test.mjs"], folder).split()[-1])
-
-
-def _run(command: Sequence[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    if done.returncode:
-        raise CheckError(f"{folder}: {' '.join(command[:1])}: {(done.stderr or done.stdout).strip()[:2000]}")
-    return done.stdout
+    return None if node is None else float(said(folder, [node, "test.mjs"]).split()[-1])
 
 
 def _code_bytes(object_file: Path) -> int | None:
@@ -243,5 +262,5 @@ def _code_bytes(object_file: Path) -> int | None:
     tool = shutil.which("size")
     if tool is None:
         return None
-    lines = _run([tool, "-A", str(object_file)], object_file.parent).splitlines()
+    lines = said(object_file.parent, [tool, "-A", str(object_file)]).splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith(".text"))

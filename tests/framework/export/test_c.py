@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from pdl.export.c.steps import Steps
 from pdl.export.c.web import web_folder
 from pdl.export.quantise import calibrate
 from pdl.ops.base import Spec
+from pdl.ops.boxes import Suppression
 from pdl.program import Program
 from pdl.program.tracing import trace
 from pdl.runtime.session import Session
@@ -162,7 +163,7 @@ def test_a_net_as_webassembly(tmp_path: Path, fast: bool) -> None:
     made, (given,), (wanted,) = written(traced(), "net", [images()], fast=fast, apart=True)
     steps = Steps("net", {"pre": {}, "post": {}}, [])
     sample, answer = {made.inputs[0].name: given}, {made.outputs[0].name: wanted}
-    files = web_folder(tmp_path, made, steps, sample, answer, exact=False, title="net", version="1")
+    files = web_folder(tmp_path, made, steps, sample, answer, exact=False, unordered=False, title="net", version="1")
     assert [path.name for path in files] == ["model.wasm", "model.js", "test.mjs", "README.txt"]
     done = subprocess.run(["node", "test.mjs"], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stdout.startswith("net: largest difference")
@@ -183,3 +184,29 @@ def test_an_op_without_a_kernel_is_named_with_its_line() -> None:
     program = trace(lambda x: pdl.sort(x, axis=0), Spec((3, 2), pdl.float32))
     with pytest.raises(UsageError, match=r"no C form:\n  .*test_c.py:\d+: \w+: it has no C kernel"):
         to_c(program, "net")
+
+
+# -- boxes -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("each", [False, True])
+def test_boxes_that_are_left(tmp_path: Path, each: bool) -> None:
+    """Every kind of suppression answers with the runtime's boxes, scores, labels and anchors, in its order: of scores
+    many of which are equal, more than there are candidates; and of none above the least."""
+    rng = np.random.default_rng(4)
+    anchors, classes = 90, 3
+    corner = rng.uniform(0, 30, (2, anchors, *((classes,) if each else ()), 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(-1, 20, corner.shape)], axis=-1).astype(np.float32)
+    scores = (rng.integers(0, 24, (2, anchors, classes)) / 24).astype(np.float32)
+    scores[1, :, 1] = np.nan
+    settings: list[dict[str, Any]] = [
+        {"kind": kind, "per_class": apart, "candidates": few, "most": most}
+        for kind in get_args(Suppression)
+        for apart, few, most in ((True, 1000, 40), (False, 60, 100), (True, 1, 3))
+    ]
+    settings.append({"score_threshold": 1.0})
+    found = []
+    for number, setting in enumerate(settings):
+        specs = (Spec(a.shape, pdl.float32) for a in (boxes, scores))
+        program = trace(lambda b, s, k=setting: pdl.select_boxes(b, s, **k), *specs)
+        found.append(written(program, f"boxes{number}", [boxes, scores]))
+    for setting, each_of, outs in zip(settings, found, answers(tmp_path, found, "-O1"), strict=True):
+        assert difference(outs, each_of.wanted) <= 1e-6, setting

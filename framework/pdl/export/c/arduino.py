@@ -140,7 +140,7 @@ class Board(NamedTuple):
 
 def arduino_folder(
     folder: Path, made: Report, steps: Steps, sample: Mapping[str, Array], expected: Mapping[str, Array], *,
-    exact: bool, title: str, version: str,
+    exact: bool, unordered: bool, title: str, version: str,
 ) -> tuple[list[Path], Board | None]:  # fmt: skip
     """Write a library; its files, and what its test says where this machine has a compiler and QEMU. CheckError where
     that differs from the runtime, or does not compile."""
@@ -154,7 +154,9 @@ def arduino_folder(
         f"src/{name}.c": _FASTER + made.source,
         f"{example}/{name}_example.ino": _sketch(made, steps),
         f"{example}/sample.h": "\n\n".join(sample_text(made, sample)) + "\n",
-        "extras/test/main.c": main_text(made, sample, expected, 0.0 if exact else 1e-5, board=True),
+        "extras/test/main.c": main_text(
+            made, sample, expected, 0.0 if exact else 1e-5, unordered=unordered, board=True
+        ),
         "extras/test/board.h": _BOARD,
         "extras/test/Makefile": _MAKE.format(name=name, compiler=COMPILER, flags=FLAGS, link=LINK, board=BOARD),
     }

@@ -21,7 +21,7 @@ from pdl.program.passes.fold import fold_constants
 from pdl.program.specialise import bind, specialise
 from pdl.runtime.plan import frozen
 
-for _name in ("bytes", "dense", "layers", "pointwise", "shape", "spectral"):
+for _name in ("boxes", "bytes", "dense", "layers", "pointwise", "shape", "spectral"):
     import_module(f"pdl.export.c.emit_{_name}")
 
 #: what every folder has, beside the source and the header

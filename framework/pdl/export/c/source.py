@@ -36,7 +36,7 @@ class Section(NamedTuple):
 def sections() -> dict[str, Section]:
     """All sections of `templates/*.c`, by name, in their order."""
     found: dict[str, Section] = {}
-    for name in ("dense.c", "layers.c", "bytes.c", "spectra.c", "steps.c"):
+    for name in ("dense.c", "layers.c", "boxes.c", "bytes.c", "spectra.c", "steps.c"):
         text = resources.files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
         _, *parts = _SECTION.split(text)
         for key, needs, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):

@@ -17,7 +17,7 @@ from typing import Any
 from pdl.dtype import Array
 from pdl.errors import CheckError, PackageError
 from pdl.export.c.model import Report
-from pdl.export.c.project import assembly
+from pdl.export.c.project import COUNTERPART, assembly
 from pdl.export.c.steps import Steps
 from pdl.files import write_atomic
 
@@ -54,7 +54,7 @@ Any web server of files shows the page (browsers run no modules of file: address
 
 def web_folder(
     folder: Path, made: Report, steps: Steps, sample: Mapping[str, Array], expected: Mapping[str, Array], *,
-    exact: bool, title: str, version: str,
+    exact: bool, unordered: bool, title: str, version: str,
 ) -> list[Path]:  # fmt: skip
     """Write model.wasm, model.js, test.mjs, README.txt, and index.html where the model names pictures; the files.
 
@@ -71,6 +71,8 @@ def web_folder(
         "inputs": {p.word: _packed(sample[p.name].astype(p.dtype)) for p in made.inputs},
         "outputs": {p.word: _packed(expected[p.name].astype(p.dtype)) for p in made.outputs},
         "tolerance": 0.0 if exact else 1e-5,
+        "unordered": unordered,
+        "counterpart": COUNTERPART,
     }
     shown = picture is not None and ranking is not None
     files: dict[str, str | bytes] = {

@@ -85,6 +85,22 @@ class Kept:
         return Kept(**{name: {**mine[name], **theirs[name]} for name in mine})
 
 
+@dataclass(frozen=True)
+class Objects:
+    """What a step lists of an image, for readers of the outputs themselves (`pdl compile`): of boxes [K, 4] in pixels
+    of the net's input those with a label and a score.
+
+    score           from which on
+    most            so many at most
+    scores, labels  the outputs [K] with scores and class numbers, -1 where there is no object
+    """
+
+    score: float
+    most: int
+    scores: str
+    labels: str
+
+
 class PostStep(Step):
     """A step for one output of one sample. The last one of an output gives the answer, and says how it is written to a
     table, compared and drawn.
@@ -139,6 +155,11 @@ class PostStep(Step):
         """The answer for an image of `size` (height, width), of those for tiles of it whose upper left corners are at
         `places` (x, y); UsageError where such answers cannot be joined."""
         raise UsageError("this model's answers are for whole images; leave out --tiles")
+
+    @property
+    def objects(self) -> Objects | None:
+        """What it lists, where an answer is nothing but boxes with scores and classes."""
+        return None
 
     @property
     def writers(self) -> Sequence[Writer]:

@@ -13,7 +13,7 @@ from pdl.dtype import Array
 from pdl.runtime.frame import Frame
 from pdl.runtime.steps import Mark, Sample
 from pdl.runtime.steps.arguments import count, number, text
-from pdl.runtime.steps.outputs import Labelled, Ranking, Thresholded, Writer
+from pdl.runtime.steps.outputs import Labelled, Objects, Ranking, Thresholded, Writer
 from pdl_cv.steps.keypoints import shifted
 from pdl_cv.steps.masks import decode, encode, outlines, pasted
 
@@ -83,6 +83,10 @@ class Detections(Labelled, Ranking, Thresholded):
             if not any(each["class"] == k["class"] and _share(each["box"], k["box"]) > JOINED for k in kept):
                 kept.append(each)
         return {"detections": kept[: self.k], "size": list(size)}
+
+    @property
+    def objects(self) -> Objects | None:
+        return None if self.masks else Objects(self.score, self.k, self.scores, self.classes)
 
     @property
     def writers(self) -> Sequence[Writer]:

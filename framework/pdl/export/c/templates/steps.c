@@ -50,3 +50,20 @@ static int resampled(const unsigned char *x, int height, int width, int channels
   }
   return held((int)rintf(sum), 256);
 }
+
+/* == letterboxed == */
+/* Where a picture [height, width] lies in one of [h, w]: the largest size with its proportions that fits, no larger than
+   it is unless it is enlarged, with the same rest on both sides if centred, else on the right and below. */
+typedef struct {
+  int height, width, top, left;
+} Place;
+
+static Place letterboxed(int height, int width, int h, int w, int centre, int enlarge) {
+  double factor = (double)h / height < (double)w / width ? (double)h / height : (double)w / width;
+  if (!enlarge && factor > 1) factor = 1;
+  Place at = {(int)rint(height * factor), (int)rint(width * factor), 0, 0};
+  at.height = at.height < 1 ? 1 : at.height > h ? h : at.height;
+  at.width = at.width < 1 ? 1 : at.width > w ? w : at.width;
+  if (centre) at.top = (h - at.height) / 2, at.left = (w - at.width) / 2;
+  return at;
+}
