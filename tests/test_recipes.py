@@ -188,6 +188,7 @@ HERE = {"graph/powerlaw_sage", "graph/bbbp_gin", "graph/esol_gin"}
 #: data that the reader gives; where it comes from and how it lies is said at the head of the recipe
 GIVEN = {
     "cv/bccd_picodet",
+    "cv/bccd_yolov3",
     "cv/camvid_deeplab",
     "cv/camvid_pix2pix",
     "cv/drishti_deeplab",

@@ -59,6 +59,11 @@ class Package:
         """The folder of recipes that have names (`-c cv/digits_lenet`)."""
         return self.folder / "recipes"
 
+    @property
+    def plans(self) -> Path:
+        """The folder of plans that have names (`pdl compress RUN --plan cv/yolov3_in_c`)."""
+        return self.folder / "plans"
+
     def module(self, inner: str = "") -> ModuleType:
         """The imported package, or a module inside it (`models.resnet`).
 

@@ -5,6 +5,7 @@ and its value the import package (`pdl_cv`). What a suite offers, all of it opti
 
     pdl_cv/parts/           recipe parts (package data), found by recipes as `/cv/classification`
     pdl_cv/recipes/         whole recipes, by name: `pdl train -c cv/digits_lenet`
+    pdl_cv/plans/           plans by name: `pdl compress RUN --plan cv/yolov3_in_c`
     pdl_cv.MOVED            {"pdl_cv.OldName": "pdl_cv.NewName"}: old import paths that keep working
     pdl_cv.INIT             {"classification": "pdl_cv.classification.init:write_recipe"}: see pdl.workflow.new_recipe
     pdl_cv.CONVERT          {"coco": "pdl_cv.data.boxes.convert:convert"}: see pdl.workflow.converting

@@ -13,6 +13,7 @@ import pdl
 from pdl import checkpoint
 from pdl.cli import main
 from pdl.errors import ConfigError, UsageError
+from pdl.export.c.running import compiler
 from pdl.ops.quant import QConv, QLinear
 from pdl.train import Hook
 from pdl.workflow.pruning import Pruning, prune
@@ -153,8 +154,15 @@ def test_a_sparse_net_stays_sparse_on_bytes(run: Path, tmp_path: Path) -> None: 
     about = pdl.runtime.load(made.steps[-1].bundle).bundle.meta["about"]  # type: ignore[union-attr]
     assert "left out of" in about["zeros"]
     bare = tmp_path / "small" / "sparse" / "model.pdl"
-    again = slim(bare, read_plan(plan, ["~sparse", "~tune_rounded"]), tmp_path / "more", progress=False)
+    settings = ["~sparse", "~tune_rounded", *(["+compile={samples: 2}"] if compiler() else [])]
+    again = slim(bare, read_plan(plan, settings), tmp_path / "more", progress=False)
     assert again.steps[1].name == "round"  # a bundle without its zeros is a model as any other
+    for step in again.steps if compiler() else ():
+        assert step.compiled is not None
+        assert step.compiled.difference <= 1e-5
+        assert step.compiled.emulated is None
+        assert (step.compiled.folder / "net.c").is_file()
+    assert ("ms in C" in again.page.read_text()) == bool(compiler())
 
 
 def test_other_plans_and_faults(run: Path, plan: Path, small: Path, tmp_path: Path) -> None:  # noqa: F811
@@ -164,10 +172,12 @@ def test_other_plans_and_faults(run: Path, plan: Path, small: Path, tmp_path: Pa
         ("prune: {left: 2}", "left"),
         ("prune: {keep: 0.5}", "keep"),
         ("quantize: {}", "quantize"),
+        ("int8: {}\ncompile: {cpu: pdp11}", "cpu"),
     ):
         (tmp_path / "bad.yaml").write_text(text)
         with pytest.raises(ConfigError, match=message):
             read_plan(tmp_path / "bad.yaml")
+    assert read_plan("cv/yolov3_in_c", ["compile.cpu=arm"]).compile.cpu == "arm"  # type: ignore[union-attr]
     (tmp_path / "bad.yaml").write_text("tune_rounded: {}")
     with pytest.raises(UsageError, match="give round"):
         read_plan(tmp_path / "bad.yaml")

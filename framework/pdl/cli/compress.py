@@ -33,7 +33,7 @@ def command(
         typer.Option(
             "--plan",
             metavar="FILE",
-            help="Steps to make it small by: prune, low_rank, tune, sparse, round, tune_rounded, int8.",
+            help="Steps to make it small by: prune, low_rank, tune, sparse, round, tune_rounded, int8; and compile.",
         ),
     ] = None,
     within: Annotated[
@@ -138,8 +138,22 @@ def _show_steps(steps: Sequence[Step], name: str, bundle: Path, page: Path) -> N
         for step in steps
     ]
     style.table(["step", *columns, "kB", "M multiply-adds", "ms", "times as fast"], rows)
+    if first.compiled is not None:
+        style.out("")
+        head = ["as C", "kB", "ms", "difference", "objects of one alone", "emulated"]
+        style.table(head, [_as_c(step) for step in steps])
     style.out("")
     style.pairs([("bundle", str(bundle)), ("page", str(page))])
+
+
+def _as_c(step: Step) -> tuple[str, ...]:
+    made = step.compiled
+    assert made is not None
+    emulated = "" if made.emulated is None else f"{made.emulated:.1e}"
+    return (
+        step.name.replace("_", " "), f"{made.size / 1e3:,.1f}", f"{made.milliseconds:.3f}", f"{made.difference:.1e}",
+        str(made.alone), emulated,
+    )  # fmt: skip
 
 
 def _show(made: Compressed) -> None:

@@ -1,11 +1,12 @@
 """`slim`: a trained model made small by a plan: pruned, given low ranks, trained again with a teacher, made
-sparse, rounded to bytes, trained with that, and put on bytes.
+sparse, rounded to bytes, trained with that, put on bytes, and compiled.
 
 Its folder
 
     start/         the run, where it began with a bundle
     prune/ low_rank/ tune/ sparse/ round/ tune_rounded/    a run folder for each step
     start.pdl ...  the bundle of each run that was not trained; int8.pdl: the last step's
+    c/start/ ...   the sources of each bundle in C
     steps.json     the plan, the steps that are done, and what was measured
     compress.html  the page
 
@@ -30,13 +31,15 @@ from pdl import config, watch
 from pdl.config import Config, from_dict
 from pdl.config.signature import SECTION
 from pdl.errors import DataError, UsageError
+from pdl.export.c.running import InC
 from pdl.files import read_text, write_atomic
 from pdl.hints import Range
 from pdl.ops.cost import multiply_adds
 from pdl.program import bind, specialise
 from pdl.runtime.bench import random_inputs
 from pdl.runtime.bundle import read
-from pdl.runtime.session import Session, of_bundle
+from pdl.runtime.session import of_bundle
+from pdl.suites import installed
 from pdl.train.checkpoints import held
 from pdl.train.compression import Sparse
 from pdl.train.hooks import Hook
@@ -48,6 +51,7 @@ from pdl.workflow.factorising import LowRank, factorise
 from pdl.workflow.pruning import Pruning, prune, run_of
 from pdl.workflow.rounding import Rounding, round_run
 from pdl.workflow.run import CONFIG, Run, overlaid
+from pdl.workflow.slimming_compile import AsC, Compiled, Programs
 from pdl.workflow.slimming_report import write_page
 from pdl.workflow.training import train
 
@@ -106,6 +110,7 @@ class Plan:
     round         roundings of bytes are put into its forward part (`Rounding`)
     tune_rounded  it is trained with them
     int8          a bundle on bytes (`OnBytes`)
+    compile       and the net of each of these steps as C, which is no step of its own (`AsC`)
     """
 
     prune: Annotated[Pruning, SECTION] | None = None
@@ -115,6 +120,7 @@ class Plan:
     round: Annotated[Rounding, SECTION] | None = None
     tune_rounded: Annotated[Tuning, SECTION] | None = None
     int8: Annotated[OnBytes, SECTION] | None = None
+    compile: Annotated[AsC, SECTION] | None = None
 
 
 SECTIONS: dict[str, Callable[..., Any]] = {
@@ -131,6 +137,7 @@ class Step:
     size          bytes of the bundle
     adds          multiply-adds of one input
     milliseconds  of one input, the median; all nets ran in turn
+    compiled      the net in C, where the plan asks for it
     """
 
     name: str
@@ -139,6 +146,14 @@ class Step:
     size: int
     adds: float
     milliseconds: float
+    compiled: Compiled | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        compiled = None
+        if self.compiled is not None:
+            compiled = {**asdict(self.compiled), "folder": str(self.compiled.folder)}
+        return {**asdict(self), "bundle": str(self.bundle), "compiled": compiled}
 
 
 @dataclass(frozen=True)
@@ -152,16 +167,20 @@ class Slimmed:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
-        steps = [{**asdict(step), "bundle": str(step.bundle)} for step in self.steps]
+        steps = [step.to_dict() for step in self.steps]
         return {"monitor": self.monitor, "page": str(self.page), "steps": steps}
 
 
 def read_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
-    """A plan from a YAML file, checked as a whole. ConfigError with all its faults, UsageError where it has no step."""
-    loaded = config.check(config.load(path, list(overrides)), Plan)
-    given = {name: SECTIONS[name](**(node or {})) for name, node in loaded.plain().items()}
+    """A plan from a YAML file, or a suite's by name (`cv/yolov3_in_c`), checked as a whole. ConfigError with all its
+    faults, UsageError where it has no step."""
+    known = {f"{suite.name}/{file.stem}": file for suite in installed().values() for file in suite.plans.glob("*.yaml")}
+    file = path if Path(path).exists() else known.get(Path(path).as_posix(), path)
+    loaded = config.check(config.load(file, list(overrides)), Plan)
+    kinds = {**SECTIONS, "compile": AsC}
+    given = {name: kinds[name](**(node or {})) for name, node in loaded.plain().items()}
     made = Plan(**given)
-    if not given:
+    if not given.keys() & SECTIONS.keys():
         raise UsageError(f"{path}: a plan has at least one step of {', '.join(SECTIONS)}")
     if (made.tune_rounded is not None) and made.round is None:
         raise UsageError(f"{path}: tune_rounded trains what `round` has made; give round: {{}}, too")
@@ -206,7 +225,7 @@ def slim(
                 _keep(folder, state)
             bundles[name] = made if name == "int8" else _bundle(folder, name, made)
             run = run if name == "int8" else made
-        return _measured(folder, state, bundles, tested)
+        return _measured(folder, state, bundles, tested, plan.compile)
 
 
 def _count(plan: Plan) -> int:
@@ -301,7 +320,9 @@ def _bundle(folder: Path, name: str, run: Path) -> Path:
     return path
 
 
-def _measured(folder: Path, state: dict[str, Any], bundles: Mapping[str, Path], tested: bool) -> Slimmed:
+def _measured(
+    folder: Path, state: dict[str, Any], bundles: Mapping[str, Path], tested: bool, as_c: AsC | None
+) -> Slimmed:
     """Metrics that are not known yet, speeds, and the page."""
     recipe = recipe_of(read(next(iter(bundles.values()))))
     task = recipe.task.build()
@@ -314,25 +335,31 @@ def _measured(folder: Path, state: dict[str, Any], bundles: Mapping[str, Path], 
             if not any(key.startswith(f"{split}/") for key in known.setdefault(name, {})):
                 known[name] |= {k: float(v) for k, v in evaluate_bundle(path, split=split).metrics.items()}
                 _keep(folder, state)
-    speeds = milliseconds({name: of_bundle(read(path)) for name, path in bundles.items()})
+    sessions: dict[str, Any] = {name: of_bundle(read(path)) for name, path in bundles.items()}
+    split = "val" if "val" in recipe.data.splits else next(iter(recipe.data.splits))
+    with Programs(folder, as_c, bundles, split) as programs:
+        speeds = milliseconds(sessions | {(name, "c"): program for name, program in programs.sessions.items()})
+        compiled = {n: Compiled(**found, milliseconds=speeds[n, "c"]) for n, found in programs.found.items()}
     steps = [
-        Step(name, path, known[name], path.stat().st_size, _adds(path), speeds[name]) for name, path in bundles.items()
+        Step(name, path, known[name], path.stat().st_size, _adds(path), speeds[name], compiled.get(name))
+        for name, path in bundles.items()
     ]
     page = folder / PAGE
     write_page(page, steps, monitor, mode, state["model"], state["plan"])
     return Slimmed(steps, monitor, page)
 
 
-def milliseconds(sessions: Mapping[str, Session]) -> dict[str, float]:
-    """The median of one input, all in turn, so that a busy machine is busy for all."""
+def milliseconds(sessions: Mapping[Any, Any]) -> dict[Any, float]:
+    """The median of one input, of sessions or programs in C, all in turn, so that a busy machine is busy for all."""
     inputs = {name: random_inputs(session, 1, {}) for name, session in sessions.items()}
-    taken: dict[str, list[float]] = {name: [] for name in sessions}
+    taken: dict[Any, list[float]] = {name: [] for name in sessions}
     for turn in range(TURNS):
         for name, session in sessions.items():
             begin = time.perf_counter()
             session.run(inputs[name])
             if turn:
-                taken[name].append((time.perf_counter() - begin) * 1e3)
+                own = session.milliseconds if isinstance(session, InC) else (time.perf_counter() - begin) * 1e3
+                taken[name].append(own)
     return {name: float(np.median(each)) for name, each in taken.items()}
 
 

@@ -66,7 +66,11 @@ def write_page(path: Path, steps: Sequence[Step], monitor: str, mode: str, model
     first, last = steps[0], steps[-1]
     metric = monitor.partition("/")[2]
     names = [name for name in (monitor, f"test/{metric}") if name in first.metrics]
-    head = ["step", *names, "kB", "of it", "million multiply-adds", "ms", "times as fast"]
+    in_c = first.compiled is not None
+    emulated = in_c and first.compiled.emulated is not None  # type: ignore[union-attr]
+    beside = ["kB in C", "ms in C", "C differs by", "objects of one alone"] if in_c else []
+    beside += ["emulated by"] if emulated else []
+    head = ["step", *names, "kB", "of it", "million multiply-adds", "ms", "times as fast", *beside]
     rows = [
         [
             step.name.replace("_", " "),
@@ -76,6 +80,7 @@ def write_page(path: Path, steps: Sequence[Step], monitor: str, mode: str, model
             step.adds / 1e6,
             step.milliseconds,
             first.milliseconds / step.milliseconds,
+            *_as_c(step),
         ]
         for step in steps
     ]
@@ -97,6 +102,15 @@ def write_page(path: Path, steps: Sequence[Step], monitor: str, mode: str, model
         Section("Plan", f"<pre>{escape(to_yaml(from_dict(given)))}</pre>", narrow=True),
     ]
     write_atomic(path, document(f"{Path(model).stem}, compressed", sections, lead=lead).encode())
+
+
+def _as_c(step: Step) -> list[Any]:
+    """What is said of a net in C."""
+    made = step.compiled
+    if made is None:
+        return []
+    emulated = [] if made.emulated is None else [f"{made.emulated:.1e}"]
+    return [made.size / 1e3, made.milliseconds, f"{made.difference:.1e}", made.alone, *emulated]
 
 
 def _kilobytes(step: Step) -> float:

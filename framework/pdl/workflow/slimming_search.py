@@ -47,7 +47,7 @@ class Searched:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
-        steps = [{**asdict(step), "bundle": str(step.bundle)} for step in self.steps]
+        steps = [step.to_dict() for step in self.steps]
         about = {"monitor": self.monitor, "bundle": str(self.bundle), "page": str(self.page)}
         return {**about, "chosen": self.chosen.name, "steps": steps}
 
@@ -78,6 +78,8 @@ def search(
     axes = [name for name in AXES if getattr(plan, name) is not None]
     if not axes and plan.int8 is None:
         raise UsageError(f"--within searches {', '.join(AXES)} and int8; give the plan one of them, prune: {{}}, say")
+    if plan.compile is not None:
+        raise UsageError("--within makes many nets; leave `compile` out of the plan, and pdl compile the chosen one")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder):
