@@ -51,7 +51,7 @@ def round_run(run: str | Path, out: str | Path, rounding: Rounding | None = None
         data = parts.datasets["train"]
         with no_grad(), heard([parts.model]) as asked:
             task.step(parts.model, next(iter(task.loader(data, recipe, training=False, seed=seed))))
-        if not (asked[id(parts.model)] or getattr(parts.model, "rounded_in", "")):
+        if not asked[id(parts.model)] and not getattr(parts.model, "rounded_in", ""):
             raise UsageError(
                 f"{run}: in training {type(task).__name__} asks its net by other ways than calling it, so what is "
                 "learned with roundings would not be what is deployed; leave out `round`: int8 rounds the trained net"

@@ -73,8 +73,10 @@ class Programs(ExitStack):
         super().__init__()
         self.sessions: dict[str, InC] = {}
         self.found: dict[str, dict[str, Any]] = {}
+        if given is None:
+            return
         try:
-            for name, path in bundles.items() if given is not None else ():
+            for name, path in bundles.items():
                 self._add(folder / FOLDER / name, given, name, read(path), split)
         except BaseException:
             self.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -228,26 +229,36 @@ class Rounded(Module):
 
 
 def _tensors(found: Any) -> Iterator[Tensor]:
-    """The tensors of an answer of tuples, lists and dictionaries, in their order."""
+    """The tensors of an answer of tuples, lists, dictionaries and bound functions, in their order. UsageError for what
+    may hide others."""
     if isinstance(found, Tensor):
         yield found
-    elif isinstance(found, Mapping):
-        for each in found.values():
+    elif isinstance(found, Mapping | tuple | list | partial):
+        for each in _inside(found):
             yield from _tensors(each)
-    elif isinstance(found, tuple | list):
-        for each in found:
-            yield from _tensors(each)
+    elif not (found is None or isinstance(found, np.ndarray | np.generic | int | float | str)):
+        raise UsageError(f"a net that learns with roundings cannot answer {type(found).__name__}: tensors may be in it")
+
+
+def _inside(found: Any) -> Sequence[Any]:
+    if isinstance(found, partial):
+        return [*found.args, *found.keywords.values()]
+    return list(found.values()) if isinstance(found, Mapping) else found
 
 
 def _replaced(found: Any, others: Iterator[Tensor]) -> Any:
     """The answer with other tensors in its places."""
     if isinstance(found, Tensor):
         return next(others)
+    if not isinstance(found, Mapping | tuple | list | partial):
+        return found
+    made = [_replaced(each, others) for each in _inside(found)]
+    if isinstance(found, partial):
+        count = len(found.args)
+        return partial(found.func, *made[:count], **dict(zip(found.keywords, made[count:], strict=True)))
     if isinstance(found, Mapping):
-        return {key: _replaced(each, others) for key, each in found.items()}
-    if isinstance(found, tuple) and hasattr(found, "_fields"):
-        return type(found)(*(_replaced(each, others) for each in found))
-    return type(found)(_replaced(each, others) for each in found) if isinstance(found, tuple | list) else found
+        return dict(zip(found, made, strict=True))
+    return type(found)(*made) if hasattr(found, "_fields") else type(found)(made)
 
 
 def _straight(x: Tensor, q: Tensor) -> Tensor:
