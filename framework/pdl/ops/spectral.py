@@ -93,7 +93,7 @@ class _Framed(Op, abstract=True):
         """The kernel for y [..., frames, columns]."""
         x = contiguous(x).reshape(-1, x.shape[-1])
         where_frames_lie = self.n_fft, self.hop, self.padding[0], self.mode, self.remove_dc, self.preemphasis
-        kernels.forward(y.reshape(-1, *y.shape[-2:]), x, window, bank, made, *where_frames_lie, *log)
+        kernels.forward(y.reshape(len(x), *y.shape[-2:]), x, window, bank, made, *where_frames_lie, *log)
 
     def parts(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
         """Real and imaginary part of the spectrum: a convolution of blocks of `hop` samples with the DFT."""
