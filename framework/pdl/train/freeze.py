@@ -6,17 +6,20 @@ from collections.abc import Sequence
 
 from pdl.errors import ConfigError
 from pdl.nn import Module
+from pdl.nn.norm import _BatchNorm
 from pdl.nn.stages import head_of, within
 from pdl.optim import Optimizer
 
 BACKBONE = "backbone"
+BATCH_NORM = "batch_norm"
 
 
 class Frozen:
     """The frozen part of `model`: its parameters require no gradient until `release`.
 
     what    "backbone": all but the model's `head` (or, where it has none, its submodule of that name); or a pattern, or
-            several, on names of parameters or of modules: "layer1", ["conv1.*", "*.bias"]; None: nothing
+            several, on names of parameters or of modules: "layer1", ["conv1.*", "*.bias"]; "batch_norm", also among
+            patterns: all batch norms; None: nothing
 
     A module all of whose parameters are frozen also stays in evaluation mode (`train`), with everything in it: batch
     norms use their running statistics and do not move them, dropout drops nothing. So the frozen part is one fixed
@@ -79,6 +82,9 @@ def _chosen(model: Module, names: list[str], what: str | Sequence[str]) -> list[
     if what == BACKBONE and head:
         return [name for name in names if not within(name, head)]
     patterns = [what] if isinstance(what, str) else list(what)
+    if BATCH_NORM in patterns:
+        norms = [name for name, module in model.named_modules() if isinstance(module, _BatchNorm)]
+        patterns = [each for each in patterns if each != BATCH_NORM or not norms] + norms
     for pattern in patterns:
         if not any(within(name, pattern) for name in names):
             raise ConfigError(_nothing(model, names, pattern))

@@ -26,7 +26,8 @@ class TrainSettings:
     ema                 decay of an exponential moving average of the weights, which is then what is evaluated and kept
     freeze              what is not learned: "backbone" (all but the model's head), or patterns, one or a list, on names
                         of parameters or modules ("layer1", "*.bias"). Frozen modules stay in evaluation mode, so their
-                        batch norms keep their statistics (`pdl.train.freeze.Frozen`)
+                        batch norms keep their statistics (`pdl.train.freeze.Frozen`); "batch_norm": these alone, for a
+                        pretrained net and few samples, whose batches have other statistics than what it learned from
     eval_every          epochs between evaluations on the validation data (the last epoch always ends with one)
     monitor             the validation metric that "best" means, for example val/accuracy (of equal ones the one with
                         less val/loss); default: the task's own

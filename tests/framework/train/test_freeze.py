@@ -83,6 +83,17 @@ def test_a_norm_frozen_in_part_still_learns_statistics() -> None:
     assert frozen.modules == []
 
 
+def test_batch_norms_alone_keep_statistics() -> None:
+    model = Net()
+    frozen = Frozen(model, "batch_norm")
+    assert frozen.names == ["stem.1.weight", "stem.1.bias", "body.1.weight", "body.1.bias"]
+    frozen.train()
+    assert [type(module).__name__ for module in model.modules() if not module.training] == ["BatchNorm1d"] * 2
+    assert Frozen(Net(), ["out", "batch_norm"]).names == [*frozen.names, "out.weight", "out.bias"]
+    with pytest.raises(ConfigError, match="'batch_norm' matches no parameter of Linear"):
+        Frozen(nn.Linear(2, 2), "batch_norm")
+
+
 def test_patterns_name_modules_and_parameters() -> None:
     assert Frozen(Net(), "stem").names == Frozen(Net(), "stem.*").names
     assert Frozen(Net(), ["stem.0", "body.?.weight"]).names == [

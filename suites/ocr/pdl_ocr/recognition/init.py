@@ -29,7 +29,8 @@ LARGE = 1000  # characters, from which on the net is PP-OCR's
 
 @dataclass(frozen=True)
 class Net:
-    """A net, and what suits it: the height of lines, columns of a step, distortions, and further settings."""
+    """A net, and what suits it: the height of lines, columns of a step, distortions, and further settings; the width up
+    to which short lines are padded, and what of it is frozen while it learns from few."""
 
     model: str
     height: int
@@ -37,6 +38,8 @@ class Net:
     distortions: str
     optim: str = ""
     average: float = 0.998
+    narrowest: int = 64
+    frozen: str = ""
 
     @property
     def step(self) -> list[str]:
@@ -102,7 +105,7 @@ def _reading(name: str, rate: float) -> Net:
         raise UsageError(f"--pretrained {name}: expected {', '.join(READING)}{suggest(name, READING)}; {others}")
     size = "".join(f", {key}: {value}" for key, value in READING[name].items() if key == "size")
     model = f"{{_target_: {READING[name]['_target_']}{size}, pretrained: {name}}}"
-    return Net(model, 48, 8, "crops", f"{{lr: {rate:.1e}}}", 0.99)
+    return Net(model, 48, 8, "crops", f"{{lr: {rate:.1e}}}", 0.99, 320, ", freeze: batch_norm")
 
 
 # -- lines that are there ----------------------------------------------------------------------------------------------
@@ -131,9 +134,9 @@ def _of_lines(data: Path, net: Net) -> str:
         "data:",
         *(f"  {split}: {written(TextLines, splits[split])}" for split in SPLITS if split in splits),
         f"  batch_size: {batch}",
-        *_sizes(net.height, width),
+        *_sizes(net.height, width, net.narrowest),
         *net.step,
-        f"train: {{epochs: {epochs}, ema: {net.average}}}",
+        f"train: {{epochs: {epochs}, ema: {net.average}{net.frozen}}}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -195,12 +198,12 @@ def _of_script(script: str, fonts: str | None, texts: str | None, pretrained: st
     return "\n".join(lines) + "\n"
 
 
-def _sizes(height: int, width: int) -> list[str]:
+def _sizes(height: int, width: int, narrowest: int = 64) -> list[str]:
     """The transforms of evaluation with these sizes, which those of training follow."""
     return [
         "  transforms:",
         "    eval:",
         f"      - {{_target_: pdl.data.transforms.ResizeHeight, height: {height}, width: {width}}}",
         "      - {_target_: pdl.data.transforms.Normalize, mean: 0.5, std: 0.5}",
-        f"      - {{_target_: pdl.data.transforms.PadTo, size: [{height}, 64], multiple: [{height}, 32]}}",
+        f"      - {{_target_: pdl.data.transforms.PadTo, size: [{height}, {narrowest}], multiple: [{height}, 32]}}",
     ]
