@@ -76,6 +76,17 @@ def test_families_of_fonts_can_be_kept_for_validation(fonts: list[str], unseen: 
     assert sum(len(data.fonts) for data in made[:2]) == len(fonts)
 
 
+def test_families_are_drawn_with_equally_often(fonts: list[str], tmp_path: Path) -> None:
+    large, small = fonts[0], next(path for path in fonts if family(Path(path)) != family(Path(fonts[0])))
+    copies = [tmp_path / f"{i}.ttf" for i in range(7)]
+    for path in copies:
+        path.write_bytes(Path(large).read_bytes())
+    data = SyntheticLines([*map(str, copies), small], characters="abc", count=200)
+    drawn = [data._with_font(data._text, data._random(i))[1] for i in range(200)]
+    assert 70 < drawn.count(Path(small)) < 130
+    assert set(drawn) == {*copies, Path(small)}
+
+
 def test_random_characters_of_a_script(fonts: list[str]) -> None:
     data = SyntheticLines(fonts, characters="latin", count=20, length=(3, 5))
     assert {len(text) for text in data.texts} <= {3, 4, 5}

@@ -14,7 +14,7 @@ from pdl.data.randomness import SampleRandom
 from pdl.data.splits import stable_split
 from pdl.errors import ConfigError, DataError, UsageError
 from pdl.files import read_bytes
-from pdl_ocr.data.fonts import able_to_write, covered, covering, family, font_files, has_one_case
+from pdl_ocr.data.fonts import able_to_write, by_family, covered, covering, family, font_files, has_one_case
 from pdl_ocr.data.lines import located
 from pdl_ocr.data.paper import Backgrounds
 from pdl_ocr.data.strings import Strings
@@ -68,6 +68,7 @@ class Drawn(Dataset):
         files = font_files([located(each) for each in ([fonts] if isinstance(fonts, str | Path) else fonts)])
         able = able_to_write(files, self.characters, complete) if complete else files
         self.fonts = self._fonts(able, unseen)
+        self._families = by_family(self.fonts)
         self._covered = {path: covered(path, self._set) for path in self.fonts}
         self.pool = self._pool()
         self.backgrounds = None if backgrounds is None else Backgrounds(backgrounds)
@@ -129,7 +130,8 @@ class Drawn(Dataset):
     def _with_font(self, text: Callable[[SampleRandom], str], rng: SampleRandom) -> tuple[str, Path]:
         """A text, and a font that has its characters and tells its case."""
         for _ in range(TRIES):
-            found, path = text(rng), self.fonts[rng.integers(0, len(self.fonts))]
+            found, fonts = text(rng), self._families[rng.integers(0, len(self._families))]
+            path = fonts[rng.integers(0, len(fonts))]
             if self._writes(path, found) and self._tells_case(path, found):
                 return found, path
         able = [path for path in self.fonts if self._writes(path, found)]

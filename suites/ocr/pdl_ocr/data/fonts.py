@@ -90,6 +90,14 @@ def family(path: Path) -> str:
         raise DataError(f"{path}: cannot be read as a font: {error}") from error
 
 
+def by_family(files: Sequence[Path]) -> list[list[Path]]:
+    """The fonts of each family, so that one of seventy weights can be drawn with no more often than one of a single."""
+    found = dict[str, list[Path]]()
+    for path in files:
+        found.setdefault(family(path), []).append(path)
+    return list(found.values())
+
+
 def covering(files: Sequence[Path], characters: str) -> list[Path]:
     """The fonts that have all the characters, white space aside; DataError where none has."""
     wanted = {c for c in characters if not c.isspace()}

@@ -23,7 +23,8 @@ class SyntheticLines(Drawn):
     """Lines drawn with fonts: sample i is {"image": uint8 [H, W, 3], "text": str}, a function of (seed, split, i). Ink
     and paper have colours of their own; distortions are left to `pdl_ocr.data.transforms`, which draw anew each epoch.
 
-    fonts        font files: a folder (at any depth), a pattern, a path, or several of them
+    fonts        font files: a folder (at any depth), a pattern, a path, or several of them; each family is drawn with
+                 as often, however many fonts it has
     texts        a text file, UTF-8: a list of words or a corpus, out of whose words lines are drawn; None: words of
                  random characters
     characters   that lines may have, or the name of a script (`pdl_ocr.scripts`): words with others are left out; None:

@@ -49,7 +49,8 @@ class SyntheticPages(Drawn):
     are rectangles a little larger than the ink; lines are in reading order. Distortions are left to
     `pdl_ocr.data.transforms`, which draw anew each epoch.
 
-    fonts        font files: a folder (at any depth), a pattern, a path, or several of them
+    fonts        font files: a folder (at any depth), a pattern, a path, or several of them; each family is drawn with
+                 as often, however many fonts it has
     texts        a text file, UTF-8: a list of words or a corpus, whose words pages are filled with; None: words of
                  random characters
     characters   that pages may have, or the name of a script (`pdl_ocr.scripts`): words with others are left out; None:
