@@ -19,6 +19,7 @@ import pytest
 
 from pdl import config, hub
 from pdl.cli import main
+from pdl.data.image import read_image
 from pdl.errors import DataError
 from pdl.export import bundle_of
 from pdl.hub import wheels
@@ -118,6 +119,11 @@ def line(folder: Path) -> np.ndarray:
     return page
 
 
+def written(script: str) -> Callable[[Path], np.ndarray]:
+    """A greeting in a script, drawn with DejaVu Sans or FreeSans."""
+    return lambda _: read_image(Path(__file__).parent / f"ocr/images/{script}.png")
+
+
 def paper(folder: Path) -> np.ndarray:
     """A page with that line."""
     page = np.full((240, 480, 3), 255, np.uint8)
@@ -207,6 +213,8 @@ ASKED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any], Any]] = {
     "speech/crepe_tiny": (tone, lambda answer: round(np.median(answer["pitch"]) / 5) * 5, 440),
     "speech/basic_pitch_net": (tone, lambda answer: answer["notes"][0]["midi"], 69),
     "speech/resemblyzer": (spoken, beginning, [0.13, 0.0, 0.002, 0.0]),
+    "ocr/cyrillic_rec": (written("cyrillic"), text, "Добропожаловать,2026"),
+    "ocr/devanagari_rec": (written("devanagari"), text, "हिन्दीमेंस्वागत2026"),
     "ocr/ppocr_v4_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v5_rec": (line, text, "TEXT3457"),
     "ocr/ppocr_v6_rec_tiny": (line, text, "TEXT3457"),

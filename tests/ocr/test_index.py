@@ -19,6 +19,7 @@ LATER = {
     "ppocr_v6_rec_small": "rapidocr", "ppocr_v6_det_small": "rapidocr",
 }  # fmt: skip
 NAMES = [*V4, *LATER]
+OWN = ["devanagari_rec", "cyrillic_rec"]
 
 
 def entries() -> dict[str, hub.Entry]:
@@ -29,7 +30,7 @@ def entries() -> dict[str, hub.Entry]:
 
 
 def test_all_are_there() -> None:
-    assert entries().keys() == set(NAMES)
+    assert entries().keys() == {*NAMES, *OWN}
     assert hub.broken().get("ocr") is None
     assert hub.entry("ocr/ppocr_v4_rec").licence == "Apache-2.0"
 
@@ -57,7 +58,7 @@ def test_an_entry_is_whole(name: str) -> None:
         assert len(set(listed)) == len(listed) == {"ppocr_v4_cls": 2, "ppocr_v6_rec_tiny": 6904}[name]
 
 
-@pytest.mark.parametrize("name", ["ppocr_v4", "ppocr_v6_tiny", "ppocr_v6_small"])
+@pytest.mark.parametrize("name", ["ppocr_v4", "ppocr_v6_tiny", "ppocr_v6_small", "devanagari", "cyrillic"])
 def test_a_system_is_whole(name: str) -> None:
     from pdl.hub.systems import system
     from pdl_ocr import Reader

@@ -13,6 +13,7 @@ import pytest
 
 import pdl
 import pdl_ocr
+from pdl.data.image import read_image
 from pdl.errors import DataError
 from pdl.export import bundle_of
 from pdl.hub.entries import Wheel
@@ -53,6 +54,10 @@ def page() -> np.ndarray:
         write(x, text, *place)
     return x
 
+
+IMAGES = Path(__file__).parent / "images"
+#: what the images of these scripts say
+SCRIPTS = {"cyrillic": "Добро пожаловать, 2026", "devanagari": "हिन्दी में स्वागत 2026"}
 
 #: entry -> the net to train that takes its weights, and the number of its classes
 RECOGNISERS = {
@@ -108,6 +113,22 @@ def test_pages_are_read(name: str) -> None:
         model(part)  # skips
     (answer,) = open_system(wanted).batch([page()])
     assert [each["text"] for each in answer["lines"]] == list(PAGE)
+
+
+@pytest.mark.parametrize(("script", "text"), SCRIPTS.items())
+def test_pages_of_a_script_are_read(script: str, text: str) -> None:
+    from pdl.export.from_hub import open_system
+    from pdl.hub.systems import system
+
+    wanted = system(f"ocr/{script}")
+    assert wanted is not None
+    for part in wanted.parts.values():
+        model(part)  # skips
+    image = read_image(IMAGES / f"{script}.png")
+    whole = np.full((300, 700, 3), 255, np.uint8)
+    whole[120 : 120 + image.shape[0], 80 : 80 + image.shape[1]] = image
+    (answer,) = open_system(wanted).batch([whole])
+    assert [each["text"] for each in answer["lines"]] == [text]
 
 
 @pytest.mark.parametrize("name", RECOGNISERS)

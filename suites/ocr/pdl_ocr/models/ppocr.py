@@ -106,6 +106,8 @@ TASK = "text_recognition"
 VARIANTS: dict[str, dict[str, Any]] = {
     "ppocr_v4_rec": {"_target_": "pdl_ocr.PPOCRRecogniser"},
     "ppocr_v5_rec": {"_target_": "pdl_ocr.PPOCRRecogniser", "num_classes": CLASSES_V5},
+    "cyrillic_rec": {"_target_": "pdl_ocr.PPOCRRecogniser", "num_classes": 160},
+    "devanagari_rec": {"_target_": "pdl_ocr.PPOCRRecogniser", "num_classes": 164},
 }
 
 
