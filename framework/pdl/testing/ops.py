@@ -36,7 +36,7 @@ PARTLY_NATIVE = {
     "Log", "Tanh", "Rsqrt", "Reciprocal",  # complex numbers, integers
     "AsType", "Where",  # complex numbers
     "DequantizeLinear",  # int32
-    "Sum", "Mean", "SumTo",  # integers, complex numbers, axes that are no neighbours
+    "Sum", "Mean", "SumTo", "Max", "Min",  # integers, complex numbers, axes that are no neighbours
     "ScaledDotProductAttention", "RelativeAttention", "AddLayerNorm",  # dropout: the seed is a value
 }  # fmt: skip
 
