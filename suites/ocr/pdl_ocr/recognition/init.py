@@ -25,6 +25,14 @@ FEWEST = 20  # lines
 SEEN, ENOUGH = 100_000, 25_000  # lines to learn from, over all epochs; for a net that reads already
 MEASURED = 500  # drawn lines that sizes are set by
 LARGE = 1000  # characters, from which on the net is PP-OCR's
+SOONER = (
+    "# Few lines are learned faster by a net that reads already: model.pretrained=RUN, a run with the same net; or "
+    "pdl init ... --pretrained ocr/ppocr_v4_rec."
+)
+FROM_RANDOM = (
+    "# From random weights the first hundred thousand lines teach next to nothing; a net that reads already "
+    "(--pretrained ocr/ppocr_v4_rec) learns sooner."
+)
 
 
 @dataclass(frozen=True)
@@ -123,8 +131,7 @@ def _of_lines(data: Path, net: Net) -> str:
     epochs = int(np.clip(round(seen / len(train)), fewest, 100))
     lines = [
         f"# {len(train):,} lines for training, {len(characters)} characters: {listed(characters, 30)}.",
-        "# Few lines are learned faster by a net that reads already: model.pretrained=RUN, a run with the same net; or "
-        "pdl init ... --pretrained ocr/ppocr_v4_rec.",
+        *([SOONER] if net is OWN else []),
         "defaults:",
         "  - /ocr/recognition",
         "  - /ocr/transforms/crops",
@@ -165,14 +172,7 @@ def _of_script(script: str, fonts: str | None, texts: str | None, pretrained: st
         *found.said,
         f"# {words}",
         f"# {found.kept}",
-        *(
-            []
-            if pretrained
-            else [
-                "# From random weights the first hundred thousand lines teach next to nothing; a net that reads "
-                "already (--pretrained ocr/ppocr_v4_rec) learns sooner."
-            ]
-        ),
+        *([FROM_RANDOM] if pretrained is None else []),
         "# Then learn from real lines: pdl init ocr.recognition --data PATH, and pdl train with model.pretrained=RUN.",
         "defaults:",
         "  - /ocr/recognition",
