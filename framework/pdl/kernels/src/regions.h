@@ -199,13 +199,25 @@ struct Bins {
     *above = static_cast<T>(at - static_cast<double>(*low));
     return true;
   }
+  // Samples of a bin outside of which none lies on the image: range[0] .. range[1] - 1, two more at each end than division finds, for rounding.
+  // So a huge region costs what it shares with the image.
+  void near(int a, int64_t b, int64_t size, int64_t* range) const {
+    const double most = static_cast<double>(samples[a]), step = length[a] / largest(most, 1.0);
+    const double first = start[a] + static_cast<double>(b) * length[a] + 0.5 * step;
+    const double ends[2] = {(-1 - first) / step, (static_cast<double>(size) - first) / step};
+    const double low = __builtin_floor(least(ends[0], ends[1])) - 2, high = __builtin_ceil(largest(ends[0], ends[1])) + 3;
+    range[0] = 0, range[1] = step == 0 ? samples[a] : 0;
+    if (low <= high)  // not where a corner is no number, or all samples are one
+      range[0] = static_cast<int64_t>(least(largest(low, 0.0), most)), range[1] = static_cast<int64_t>(least(largest(high, 0.0), most));
+  }
   // The samples of a bin that lie on the image, which are neighbours: range[0] .. range[1] - 1.
   template <class T>
   void inside(int a, int64_t b, int64_t size, int64_t* range) const {
-    int64_t low, high;
+    int64_t low, high, around[2];
     T above;
+    near(a, b, size, around);
     range[0] = range[1] = 0;
-    for (int64_t k = 0; k < samples[a]; k++)
+    for (int64_t k = around[0]; k < around[1]; k++)
       if (sample(a, b, k, size, &low, &high, &above)) {
         if (range[1] == 0) range[0] = k;
         range[1] = k + 1;
@@ -229,8 +241,9 @@ class Along {
     const T share = T(1) / static_cast<T>(largest<int64_t>(bins.samples[a], 1));
     for (int64_t b = 0; b < count; b++) {
       filled_[b] = 0;
-      for (int64_t k = 0; k < bins.samples[a]; k++) {
-        int64_t low, high;
+      int64_t low, high, around[2];
+      bins.near(a, b, size, around);
+      for (int64_t k = around[0]; k < around[1]; k++) {
         T above;
         if (!bins.sample(a, b, k, size, &low, &high, &above)) continue;
         add(b, low, (1 - above) * share);

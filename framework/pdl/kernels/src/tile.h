@@ -99,9 +99,10 @@ struct Tile {
   const char* next = nullptr;
   int64_t apart = 0, pace = 0;
 
-  // So many bytes, while as many tiles are summed.
+  // So many bytes, while as many tiles are summed; none where these sum nothing.
   __attribute__((always_inline)) void ask_for(const void* from, int64_t bytes, int64_t tiles) {
-    next = static_cast<const char*>(from), apart = bytes / 2, pace = (apart + tiles * k - 1) / (tiles * k);
+    const int64_t steps = tiles * k;
+    next = static_cast<const char*>(from), apart = bytes / 2, pace = steps > 0 ? (apart + steps - 1) / steps : 0;
   }
 
   // Goes on behind `rows` rows.
