@@ -10,6 +10,7 @@ import numpy as np
 
 from pdl.data import DataLoader, Dataset, Few, Sample, sample_name
 from pdl.data.faults import DataFault
+from pdl.data.pipeline import Pipeline
 from pdl.errors import DataError
 from pdl.report import Cell, Image, Section, escape, image_table, table
 from pdl.tensor import Tensor
@@ -218,6 +219,23 @@ class SamplePreviewer(Previewer):
         said = "What each makes of a sample, where that changes what is seen"
         said += "." if training is None else "; in training that of epoch 0."
         return Section("Transforms", f"<p>{said}</p>{image_table(rows, head=head)}")
+
+
+class TextPreviewer(SamplePreviewer):
+    """Samples {"text"} of lengths that loaders look at: these are made for the few that are shown, and training, too,
+    shows those that it would skip."""
+
+    def opened(self, dataset: Any, look: Look) -> tuple[Any, DataLoader | None, DataLoader]:
+        few = Few(dataset, look.samples)
+        training, evaluation = (self.loader(few, look, training=False) for _ in range(2))
+        training.pipeline = Pipeline(self.recipe.data.transforms(training=True))
+        return few, training if look.training else None, evaluation
+
+    def about(self, sample: Sample, dataset: Any) -> str:
+        return str(sample["text"])
+
+    def name(self, dataset: Any, index: int) -> str:
+        return sample_name(dataset.dataset, int(dataset.indices[index]))
 
 
 def _changed(before: tuple[Image, str], now: tuple[Image, str]) -> Cell:

@@ -57,7 +57,7 @@ class Net:
 
 OWN = Net("{_target_: pdl_ocr.CRNN, backbone: vgg, width: 0.25, hidden: 96}", 32, 4, "words")
 LARGER = Net("{_target_: pdl_ocr.SVTRLCNet, width: 0.95, stride: 8, dim: 120, heads: 8}", 48, 8, "words")
-#: nets whose weights are PaddleOCR's, by names of the hub
+#: nets that read, PaddleOCR's and those that went on from there, by names of the hub
 READING = {f"ocr/{name}": each for name, each in (ppocr.VARIANTS | ppocr_v6.VARIANTS).items()}
 
 Script = Annotated[
@@ -107,7 +107,7 @@ def write_recipe(
 
 
 def _reading(name: str, rate: float) -> Net:
-    """PaddleOCR's net of this name of the hub, learned with this rate."""
+    """The net of this name of the hub, learned with this rate."""
     if name not in READING:
         others = "a run goes on with: pdl train model.pretrained=RUN"
         raise UsageError(f"--pretrained {name}: expected {', '.join(READING)}{suggest(name, READING)}; {others}")
