@@ -22,7 +22,7 @@ from pdl.train.log import read_log
 from pdl.train.recipe import check
 from pdl.workflow import evaluate, export, predict, train
 from pdl_cv import CifarResNet, Classification
-from pdl_cv.classification.views import SIDEWAYS, VIEWS, Views
+from pdl_cv.views import SIDEWAYS, VIEWS, EmbeddingViews, MaskViews, Views
 
 TURNS = {"horizontal_flip": lambda x: x[:, :, ::-1], "vertical_flip": lambda x: x[:, ::-1]} | {
     f"rotate{90 * k}": lambda x, k=k: np.rot90(x, k, (1, 2)) for k in (1, 2, 3)
@@ -97,6 +97,25 @@ def test_run_and_bundle_agree(run: Path, tmp_path: Path, capsys: Any) -> None:
         evaluate(kept / "model.pdl", overrides=["task.tta=[vertical_flip]"])
     assert main(["compress", str(kept), "--samples", "64"]) == 0
     assert export(kept, tmp_path / "half.pdl", store="bf16").path.is_file()
+
+
+def test_masks_are_moved_back_and_embeddings_have_a_mean_direction() -> None:
+    images = np.random.default_rng(0).normal(size=(2, 8, 12, 3)).astype(np.float32)
+    back = TURNS | {"rotate90": TURNS["rotate270"], "rotate270": TURNS["rotate90"]}
+    kernel = pdl.nn.Conv2d(3, 4, 3, stride=2, padding=1)
+    with pdl.no_grad():
+        masks = MaskViews(kernel, list(VIEWS))(pdl.as_tensor(images)).numpy()
+        each = [pdl.softmax(kernel(pdl.as_tensor(images)), axis=-1).numpy()]
+        for name, turn in TURNS.items():
+            made = pdl.softmax(kernel(pdl.as_tensor(np.ascontiguousarray(turn(images)))), axis=-1).numpy()
+            each.append(back[name](made))
+        np.testing.assert_allclose(np.exp(masks), np.mean(each, axis=0), rtol=1e-5)
+        net = CifarResNet(depth=8, num_classes=5).eval()
+        found = EmbeddingViews(net, ["rotate90", "horizontal_flip"])(pdl.as_tensor(images)).numpy()
+        one = [net(pdl.as_tensor(np.ascontiguousarray(x))).numpy()
+               for x in (images, TURNS["horizontal_flip"](images), TURNS["rotate90"](images))]  # fmt: skip
+    mean = sum(x / np.linalg.norm(x, axis=1, keepdims=True) for x in one)
+    np.testing.assert_allclose(found, mean / np.linalg.norm(mean, axis=1, keepdims=True), rtol=1e-4, atol=1e-6)
 
 
 def test_training_steps_have_no_views(run: Path, tmp_path: Path) -> None:

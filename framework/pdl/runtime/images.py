@@ -201,6 +201,24 @@ def gray(x: Array) -> Array:
     return y
 
 
+def stretched(x: Array, low: float, high: float, *, each: bool = False) -> Array:
+    """255 (x - a) / (b - a) of x uint8 [H, W, C], rounded and clipped to 0..255: a is the least value with more than a
+    share `low` of the numbers at or below it, b the greatest with more than `high` at or above; of all channels, or of
+    `each` its own. An image, or a channel, with b <= a stays as it is."""
+    y = np.empty_like(x)
+    rows = max(1, _BLOCK // x.shape[1])
+    for part in [slice(c, c + 1) for c in range(x.shape[2])] if each else [slice(None)]:
+        counts = np.zeros(256, np.int64)
+        for top in range(0, len(x), rows):
+            counts += np.bincount(x[top : top + rows, :, part].ravel(), minlength=256)
+        total = counts.sum()
+        a = int(np.argmax(np.cumsum(counts) > low * total))
+        b = 255 - int(np.argmax(np.cumsum(counts[::-1]) > high * total))
+        values = np.arange(256.0) if b <= a else (np.arange(256) - a) * (255 / (b - a))
+        y[..., part] = np.clip(np.rint(values), 0, 255).astype(np.uint8)[x[..., part]]
+    return y
+
+
 def change_mode(x: Array, mode: str) -> Array:
     """x [H, W, 1 or 3] with the channels of `mode`, "rgb" or "gray"."""
     if mode == "gray":

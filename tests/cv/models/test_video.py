@@ -13,7 +13,7 @@ from pdl.errors import ShapeError, UsageError
 from pdl_cv.models import TSM, TSN, AttentionClusters, CifarResNet, LeNet, MobileNetV2, R2Plus1D
 from pdl_cv.models.attention_clusters import AttentionUnits
 from pdl_cv.models.r2plus1d import factored
-from pdl_cv.models.st_gcn import STGCN, partition
+from pdl_cv.models.st_gcn import STGCN, STGCNStreams, partition
 from pdl_cv.models.tsm import TemporalShift
 
 
@@ -110,6 +110,25 @@ def test_a_joint_hears_from_itself_from_nearer_and_from_further_ones() -> None:
     ):
         with pytest.raises(UsageError, match=what):
             partition(3, edges, centre)
+
+
+def test_streams_learn_apart_and_answer_together() -> None:
+    pdl.seed(0)
+    shape: Any = {"joints": 3, "edges": [(0, 1), (1, 2)], "centre": 1, "num_classes": 4, "widths": (8,)}
+    net: Any = STGCNStreams(**shape, streams=[["place", "motion"], ["direction"]])
+    x = noise(2, 6, 3, 3)
+    first, second = net.streams
+    each = [np.exp(pdl.log_softmax(pdl.Tensor(said(one, x)), axis=-1).numpy()) for one in (first, second)]
+    np.testing.assert_allclose(np.exp(said(net, x)), np.mean(each, axis=0), rtol=1e-5)
+    centre = x[:, :, 1:2]
+    larger = (x - centre) * 3 + centre  # joints 0 and 2 hang on 1
+    np.testing.assert_allclose(said(second, larger), said(second, x), atol=1e-5)
+    made = net.train()(pdl.Tensor(x))
+    assert (len(made.others), made.weight) == (1, 1.0)
+    made.logits.sum().backward()
+    assert all(p.grad is None for p in second.parameters())
+    with pytest.raises(UsageError, match="streams must name"):
+        STGCNStreams(**shape, streams=[])
 
 
 def test_frames_of_zeros_are_none() -> None:

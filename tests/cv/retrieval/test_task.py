@@ -79,7 +79,7 @@ def recipe(things: Path, **changes: Any) -> Recipe:
 def run(things: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run") / "run"
     losses = {"triplet": {"margin": None}, "arcface": {"margin": 0.2, "scale": 16, "weight": 0.5}}
-    task = {"_target_": "pdl_cv.Retrieval", "embedding": 16, "loss": losses, "far": [0.1]}
+    task = {"_target_": "pdl_cv.Retrieval", "embedding": 16, "loss": losses, "far": [0.1], "tta": ["horizontal_flip"]}
     workflow.train(recipe(things, task=task).config, run=folder, progress=False)
     return folder
 

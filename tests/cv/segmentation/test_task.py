@@ -65,7 +65,7 @@ def test_train_measure_answer_and_export(tmp_path: Path) -> None:
     run, drawn = tmp_path / "run", tmp_path / "drawn"
     losses = "{cross_entropy: 1, dice: 0.5}"
     settings = config.load(recipe(tmp_path, loss=losses, class_weights="balanced", boundary="true",
-                                  regions="{shape: [square, disc]}"))  # fmt: skip
+                                  regions="{shape: [square, disc]}", tta="[horizontal_flip]"))  # fmt: skip
     result = workflow.train(settings, run=run, progress=False)
     assert result.metrics["test/mIoU"] > 0.8
     assert {"test/dice", "test/IoU_shape", "test/dice_shape", "test/accuracy", "test/boundary_F"} <= set(result.metrics)

@@ -15,7 +15,7 @@ from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.steps import Resources
 from pdl_cv.data import MSRAction3D, SkeletonFolder
 from pdl_cv.data.msr_action3d import EDGES, between, in_metres
-from pdl_cv.data.transforms import Centred, FillUp, Jitter, RandomSize, RandomTurn, Resample
+from pdl_cv.data.transforms import Centred, FillUp, Jitter, RandomMirror, RandomSize, RandomTurn, Resample
 from pdl_cv.steps.skeletons import SkeletonInput, drawn, read_skeletons
 
 RNG = SampleRandom(0, 0, 5)
@@ -37,6 +37,11 @@ def test_sequences_get_one_length() -> None:
         part = Resample(9, least=0.5).changed(ramp, SampleRandom(0, 0, k))[:, 0, 0]
         assert 0 <= part[0] < part[-1] <= 49
         assert part[-1] - part[0] >= 24.4
+    paces = np.diff([Resample(9, warp=0.5).changed(ramp, SampleRandom(0, 0, k))[:, 0, 0] for k in range(30)])
+    assert paces.min() > 49 / 8 * 0.5
+    assert (paces[:, 0] < paces[:, -1] / 2).any()
+    assert (paces[:, 0] > paces[:, -1] * 2).any()
+    np.testing.assert_allclose(paces.sum(axis=1), 49, rtol=1e-6)
     filled = FillUp(10).changed(x, RNG)
     np.testing.assert_array_equal(filled, np.concatenate([x, np.zeros((3, 3, 3))]))
     np.testing.assert_array_equal(FillUp(3).changed(x, RNG), x[2:5])
@@ -63,6 +68,9 @@ def test_turns_keep_lengths_and_sizes_do_not() -> None:
     np.testing.assert_allclose(upright[..., 1], x[..., 1], rtol=1e-5)
     flat = RandomTurn(0, 20).changed(x[..., :2], RNG)
     np.testing.assert_allclose(np.linalg.norm(flat, axis=-1), np.linalg.norm(x[..., :2], axis=-1), rtol=1e-4)
+    mirrored = RandomMirror([[0, 2]], p=1.0).changed(x, RNG)
+    np.testing.assert_array_equal(mirrored, x[:, [2, 1, 0]] * np.array([-1, 1, 1], np.float32))
+    assert (RandomMirror([[0, 2]], p=0.0).changed(x, RNG) == x).all()
     factors = RandomSize(0.2).changed(x, RNG) / x
     np.testing.assert_allclose(factors, np.tile(factors[:1, :1], (5, 3, 1)), rtol=1e-4)
     noisy = Jitter(0.1).changed(FillUp(7).changed(x, RNG), RNG)
@@ -104,6 +112,8 @@ def test_a_folder_of_sequences(tmp_path: Path) -> None:
     assert "not an array" in str(data.fault_of(1))
     with pytest.raises(DataFault, match=r"1\.npy \(index 1\)"):
         data[1]
+    with pytest.raises(ConfigError, match="each joint in one"):
+        RandomMirror([[0, 1], [1, 2]])
     with pytest.raises(ConfigError, match=r"\[0, 3\] is no pair of two of the joints 0 to 2"):
         SkeletonFolder(tmp_path, edges=[[0, 3]])
 

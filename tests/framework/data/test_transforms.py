@@ -39,8 +39,9 @@ TRANSFORMS: list[tuple[Transform, tuple[int, int]]] = [
     (T.RandomResizedCrop(9), (9, 9)), (T.RandomHorizontalFlip(), (12, 16)), (T.RandomVerticalFlip(), (12, 16)),
     (T.RandomRotation(30), (12, 16)), (T.RandomAffine(10, 0.1, (0.8, 1.2), (-5, 5, -3, 3), fill=7), (12, 16)),
     (T.RandomPerspective(p=1.0), (12, 16)), (T.ColorJitter(0.4, 0.4, 0.4, 0.1), (12, 16)),
-    (T.RandomGrayscale(1.0), (12, 16)), (T.GaussianBlur(5), (12, 16)), (T.RandomErasing(p=1.0), (12, 16)),
-    (T.RandAugment(3, 20), (12, 16)),
+    (T.RandomGrayscale(1.0), (12, 16)), (T.RandomGamma((0.5, 2)), (12, 16)),
+    (T.AutoContrast(0.01, each=True), (12, 16)), (T.GaussianBlur(5), (12, 16)),
+    (T.RandomErasing(p=1.0), (12, 16)), (T.RandAugment(3, 20), (12, 16)),
     (T.TrivialAugmentWide(), (12, 16)), (T.RandomApply([T.RandomRotation(5)], p=0.5), (12, 16)),
     (T.RandomChoice([T.Resize(4), T.CenterCrop(4)], [1, 3]), (4, 4)), (T.ToFloat(), (12, 16)),
     (T.Letterbox((20, 9)), (20, 9)), (T.RandomShortestSize(6, 100), (6, 8)), (T.RandomZoomOut((2, 2), p=1), (24, 32)),
@@ -166,6 +167,13 @@ def test_colour_values() -> None:
     assert green[0, 0, 1] > 190
     assert green[0, 0, 0] < 12
     assert (colour.hue(picture(c=1), 0.3) == picture(c=1)).all()
+    np.testing.assert_allclose(
+        T.RandomGamma((0.5, 0.5)).image(image, rng()), 255 * (wide / 255) ** 0.5, atol=0.501
+    )
+    drawn = [int(T.RandomGamma((0.5, 2)).image(np.full((1, 1, 1), 100, np.uint8), rng(k))[0, 0, 0])
+             for k in range(40)]  # fmt: skip
+    assert min(drawn) < 60
+    assert max(drawn) > 140
 
 
 def test_augment_operations() -> None:
@@ -254,6 +262,7 @@ def test_mix_without_mixing_still_gives_soft_targets() -> None:
     (lambda: T.RandomAffine(shear=90), "shear"), (lambda: T.RandomPerspective(distortion=1), "distortion=1"),
     (lambda: T.ColorJitter(brightness=-1), "brightness"), (lambda: T.ColorJitter(hue=0.6), "hue"),
     (lambda: T.Grayscale(2), "channels=2"), (lambda: T.RandomGrayscale(2), "p=2"),
+    (lambda: T.RandomGamma((0, 1)), "gamma=0"), (lambda: T.AutoContrast(high=0.5), "high=0.5"),
     (lambda: T.GaussianBlur(4), "kernel=4"),
     (lambda: T.GaussianBlur(3, (0, 1)), "sigma"), (lambda: T.RandomErasing(scale=(0.1,)), "two numbers"),
     (lambda: T.RandAugment(0), "num_ops=0"), (lambda: T.RandAugment(2, 31), "magnitude=31"),

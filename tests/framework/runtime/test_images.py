@@ -19,7 +19,7 @@ from pdl.data.transforms.pixels import resize
 from pdl.errors import DataError, ShapeError, UsageError
 from pdl.kernels import image as kernels
 from pdl.runtime import images
-from pdl.runtime.steps.images import ToFloat
+from pdl.runtime.steps.images import AutoContrast, ToFloat
 
 SIDE = st.integers(1, 96)
 
@@ -194,8 +194,26 @@ def test_no_step_makes_an_image_without_bounds(grow: Any) -> None:
         grow(np.zeros((4, 4, 3), np.uint8))
 
 
-def test_large_images_turn_gray_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_images_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).integers(0, 256, (37, 11, 3), np.uint8)
-    whole = images.gray(x)
+    whole, wide = images.gray(x), images.stretched(x, 0.1, 0.2)
     monkeypatch.setattr(images, "_BLOCK", 50)
     np.testing.assert_array_equal(images.gray(x), whole)
+    np.testing.assert_array_equal(images.stretched(x, 0.1, 0.2), wide)
+
+
+def test_stretched_images_reach_from_black_to_white() -> None:
+    x = np.random.default_rng(0).integers(40, 101, (20, 30, 3), np.uint8)
+    x[..., 2] = 7
+    found = images.stretched(x[..., :2], 0, 0)
+    np.testing.assert_array_equal(found, np.rint((x[..., :2] - 40.0) * 255 / 60))
+    each = images.stretched(x, 0.1, 0.2, each=True)
+    for channel in (0, 1):
+        values = x[..., channel]
+        a, b = (np.quantile(values, q, method=m) for q, m in ((0.1, "inverted_cdf"), (0.8, "inverted_cdf")))
+        assert 0.09 <= (values <= a).mean() <= 0.2
+        assert ((each[..., channel] == 0) == (values <= a)).all()
+        assert ((each[..., channel] == 255) == (values >= b)).all()
+    assert (each[..., 2] == 7).all(), "of one value there is nothing to stretch"
+    with pytest.raises(UsageError, match="is for bytes, not float32"):
+        AutoContrast()(x.astype(np.float32))

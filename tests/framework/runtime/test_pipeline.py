@@ -120,6 +120,7 @@ SHAPES: dict[str, tuple[dict[str, Any], tuple[int, ...], Any]] = {
     "pad": ({"padding": [1, 2, 3, 4], "mode": "edge"}, (11, 11, 3), np.uint8),
     "pad_to": ({"size": [6, 3], "multiple": [1, 4], "fill": 9}, (6, 8, 3), np.uint8),
     "gray": ({"channels": 3}, (5, 7, 3), np.uint8),
+    "auto_contrast": ({"low": 0.1, "each": True}, (5, 7, 3), np.uint8),
     "reverse": ({}, (5, 7, 3), np.uint8),
     "to_float": ({}, (5, 7, 3), np.float32),
     "normalize": ({"mean": [0.1, 0.2, 0.3], "std": [1, 1, 1]}, (5, 7, 3), np.float32),
@@ -300,6 +301,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "padding": ({"step": "pad", "padding": [1, 2]}, r"must be four numbers"),
     "fill": ({"step": "crop", "size": [8, 8], "fill": [300]}, r"fill=300 must be from 0 to 255"),
     "multiple": ({"step": "pad_to", "size": [8, 8], "multiple": 0}, r"0 must be from 1 to 32768"),
+    "share": ({"step": "auto_contrast", "low": 0.5}, r"0.5 must be a share of pixels below 0.5"),
     "flag": ({"step": "gray", "channels": True}, r"channels=True must be one of 1, 3"),
 }
 

@@ -8,7 +8,14 @@ checked when a transform is built.
 from pdl.data.pipeline import Compose, Transform
 from pdl.data.transforms.augment import RandAugment, RandomApply, RandomChoice, TrivialAugmentWide, UntilEpoch
 from pdl.data.transforms.boxes import DataAnchorSampling, RandomIoUCrop, RandomZoomOut, SanitizeBoundingBoxes
-from pdl.data.transforms.colour import ColorJitter, GaussianBlur, Grayscale, RandomGrayscale
+from pdl.data.transforms.colour import (
+    AutoContrast,
+    ColorJitter,
+    GaussianBlur,
+    Grayscale,
+    RandomGamma,
+    RandomGrayscale,
+)
 from pdl.data.transforms.crop import CenterCrop, Pad, PadTo, RandomCrop, RandomHorizontalFlip, RandomVerticalFlip
 from pdl.data.transforms.erase import RandomErasing
 from pdl.data.transforms.geometry import (
@@ -29,10 +36,11 @@ from pdl.data.transforms.mix import BatchRandomResize, CutMix, MixUp
 from pdl.data.transforms.numeric import Normalize, ToFloat
 
 __all__ = [
-    "BatchRandomResize", "CenterCrop", "ColorJitter", "Compose", "CopyPaste", "CutMix", "DataAnchorSampling",
-    "GaussianBlur", "Grayscale", "Letterbox", "MixUp", "MixUpDetection", "Mosaic", "Normalize", "Pad", "PadTo",
-    "RandAugment", "RandomAffine", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale",
-    "RandomHorizontalFlip", "RandomIoUCrop", "RandomPerspective", "RandomResizedCrop", "RandomRotation",
-    "RandomShortestSize", "RandomVerticalFlip", "RandomView", "RandomZoomOut", "Resize", "ResizeHeight", "ResizeShort",
-    "ResizeWithin", "SanitizeBoundingBoxes", "ToFloat", "Transform", "TrivialAugmentWide", "UntilEpoch",
+    "AutoContrast", "BatchRandomResize", "CenterCrop", "ColorJitter", "Compose", "CopyPaste", "CutMix",
+    "DataAnchorSampling", "GaussianBlur", "Grayscale", "Letterbox", "MixUp", "MixUpDetection", "Mosaic", "Normalize",
+    "Pad", "PadTo", "RandAugment", "RandomAffine", "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing",
+    "RandomGamma", "RandomGrayscale", "RandomHorizontalFlip", "RandomIoUCrop", "RandomPerspective",
+    "RandomResizedCrop", "RandomRotation", "RandomShortestSize", "RandomVerticalFlip", "RandomView", "RandomZoomOut",
+    "Resize", "ResizeHeight", "ResizeShort", "ResizeWithin", "SanitizeBoundingBoxes", "ToFloat", "Transform",
+    "TrivialAugmentWide", "UntilEpoch",
 ]

@@ -14,6 +14,7 @@ from pdl.data.randomness import SampleRandom
 from pdl.data.transforms._args import Probability, around_one, number, span, symmetric
 from pdl.data.transforms.pixels import with_channels
 from pdl.errors import ConfigError, UsageError
+from pdl.runtime.images import stretched
 
 _VALUES = np.arange(256, dtype=np.float64)
 
@@ -106,6 +107,49 @@ class ColorJitter(Transform):
             if amount != neutral:
                 image = function(image, amount)
         return image
+
+
+@dataclass(frozen=True)
+class RandomGamma(Transform):
+    """y = 255 (x / 255)^g, g random, its logarithm uniform: below 1 lifts the dark parts, above 1 lowers them.
+
+    gamma  (from, to)
+    """
+
+    gamma: Sequence[float] = (0.7, 1.4)
+
+    def __post_init__(self) -> None:
+        self._set(gamma=span("RandomGamma", "gamma", self.gamma, 0, above=True))
+
+    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        need_uint8("RandomGamma", image)
+        exponent = np.exp(rng.uniform(*np.log(self.gamma)))
+        return lookup(image, 255 * (_VALUES / 255) ** exponent)
+
+
+@dataclass(frozen=True)
+class AutoContrast(Transform):
+    """Stretch the values of an image, so that they reach from 0 to 255: see `pdl.runtime.images.stretched`. It is for
+    training and evaluation alike, and in bundles. Comes first, as it enlarges differences of a grey level, too.
+
+    low, high  shares of the pixels that become 0 and 255 at most
+    each       every channel by itself, which takes out the colour of the light, too
+    """
+
+    low: float = 0.0
+    high: float = 0.0
+    each: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            self._set(**{name: number("AutoContrast", name, getattr(self, name), 0, 0.49)})
+
+    def deployed(self) -> list[dict[str, Any]]:
+        return [{"step": "auto_contrast", "low": self.low, "high": self.high, "each": self.each}]
+
+    def image(self, image: np.ndarray, rng: SampleRandom) -> np.ndarray:
+        need_uint8("AutoContrast", image)
+        return stretched(image, self.low, self.high, each=self.each)
 
 
 @dataclass(frozen=True)

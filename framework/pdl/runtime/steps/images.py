@@ -264,6 +264,21 @@ class Gray(PreStep):
         return images.repeated(images.gray(value), self.channels)
 
 
+class AutoContrast(PreStep):
+    """Bytes stretched to reach from 0 to 255: see `pdl.runtime.images.stretched`."""
+
+    name = "auto_contrast"
+
+    def __init__(self, low: float = 0.0, high: float = 0.0, each: bool = False) -> None:
+        for share in (low, high):
+            check(type(share) in (int, float) and 0 <= share < 0.5, f"{share!r} must be a share of pixels below 0.5")
+        self.low, self.high, self.each = float(low), float(high), one_of("each", each, (True, False))
+
+    def __call__(self, value: Any) -> Any:
+        check(value.dtype == np.uint8, f"auto_contrast is for bytes, not {value.dtype}")
+        return images.stretched(value, self.low, self.high, each=self.each)
+
+
 class Reverse(PreStep):
     """The channels in the opposite order: RGB to BGR."""
 
@@ -358,7 +373,7 @@ def _sane(value: Array, size: int) -> Array:
 
 STEPS = (
     ImageInput, Resize, ResizeShort, ResizeHeight, ResizeWithin, Letterbox, Crop, Pad, PadTo,
-    Gray, Reverse, ToFloat, Normalize, Layout,
+    Gray, AutoContrast, Reverse, ToFloat, Normalize, Layout,
 )  # fmt: skip
 
 __all__ = ["STEPS", *(step.__name__ for step in STEPS)]

@@ -9,7 +9,7 @@ from pdl.export.deployment import Deployment
 from pdl.nn import Module
 from pdl.report import Card
 from pdl.train.images import ImageDeployer
-from pdl_cv.classification.views import with_views
+from pdl_cv.views import named, with_views
 
 if TYPE_CHECKING:
     from pdl_cv.classification.task import Classification
@@ -23,7 +23,6 @@ class ClassificationDeployer(ImageDeployer):
 
     def deployment(self, model: Module, dataset: Any = None) -> Deployment:
         task = self.task
-        views: dict[str, Any] = {"tta": ", ".join(task.tta)} if task.tta else {}
         return self.of_images(
             model,
             dataset,
@@ -32,7 +31,7 @@ class ClassificationDeployer(ImageDeployer):
             post={"logits": [{"step": "softmax"}, {"step": "top", "k": min(5, len(task.classes))}]},
             labels=task.classes,
             any_size=not hasattr(model, "image_size"),  # which nets have that are built for one size
-            **views,
+            **named(task.tta),
         )
 
     def card(self, model: Module) -> Card:

@@ -20,8 +20,8 @@ from pdl_cv.classification.baselines import baselines
 from pdl_cv.classification.deploy import ClassificationDeployer
 from pdl_cv.classification.preview import ClassificationPreviewer
 from pdl_cv.classification.report import ClassificationReporter
-from pdl_cv.classification.views import View, check_views, with_views
 from pdl_cv.models.blocks import Auxiliary
+from pdl_cv.views import View, check_views, with_views
 
 
 class Classification(Task):

@@ -171,24 +171,29 @@ class _OfSkeletons(Transform):
 
 @dataclass(frozen=True)
 class Resample(_OfSkeletons):
-    """A sequence at `frames` times evenly spread over it, by linear interpolation; with `least` below 1, for training,
-    over a random part of it that is at least that share long.
+    """A sequence at `frames` times evenly spread over it, by linear interpolation.
 
     frames  how many
-    least   share of the sequence
+    least   below 1, for training: over a random part of the sequence that is at least this share of it
+    warp    for training: at a pace that grows or falls evenly along half a cosine, from 1 - a to 1 + a times its mean,
+            a random up to this, either way
     """
 
     frames: Count = 64
     least: Annotated[float, Range(None, 1, above=0)] = 1.0
+    warp: Annotated[float, Range(0, below=1)] = 0.0
 
     def changed(self, x: Array, rng: SampleRandom) -> Array:
         length = (len(x) - 1) * rng.uniform(self.least, 1.0)
         first = rng.uniform(0.0, len(x) - 1 - length)
-        return resampled(x, self.frames, first, first + length)
+        time = np.linspace(0, 1, self.frames)
+        if self.warp:
+            time = time - rng.uniform(-self.warp, self.warp) * np.sin(np.pi * time) / np.pi
+        return resampled(x, first + length * time)
 
     def deployed(self) -> list[dict[str, Any]]:
-        if self.least < 1:
-            raise UsageError("Resample with least below 1 is for training")
+        if self.least < 1 or self.warp:
+            raise UsageError("Resample with least below 1, or with warp, is for training")
         return [{"step": "skeleton", "frames": self.frames}]
 
 
@@ -257,6 +262,35 @@ class RandomTurn(_OfSkeletons):
             about[a, b], about[b, a] = -np.sin(angle), np.sin(angle)
             turn = turn @ about
         return np.asarray(x @ np.asarray(turn.T, np.float32))
+
+
+@dataclass(frozen=True)
+class RandomMirror(_OfSkeletons):
+    """Exchanges left and right: axis 0 of places is negated, and the joints of a pair change places. Comes behind
+    `Centred`. Classes that tell left from right must be exchanged, too: leave it out for these.
+
+    pairs  joints of the left and of the right side
+    p      probability
+    """
+
+    pairs: Sequence[Sequence[int]]
+    p: Annotated[float, Range(0, 1)] = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(pairs=tuple(tuple(pair) for pair in self.pairs))
+        joints = [joint for pair in self.pairs for joint in pair]
+        if any(len(pair) != 2 for pair in self.pairs) or len(set(joints)) < len(joints):
+            raise ConfigError("RandomMirror: pairs must be pairs of joints, each joint in one")
+
+    def changed(self, x: Array, rng: SampleRandom) -> Array:
+        if rng.uniform() >= self.p:
+            return x
+        order = np.arange(x.shape[1])
+        for left, right in self.pairs:
+            order[[left, right]] = right, left
+        flip = np.ones(x.shape[2], np.float32)
+        flip[0] = -1
+        return np.asarray(x[:, order] * flip)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from pdl_cv.models.shufflenet_v2 import ShuffleNetV2
 from pdl_cv.models.simple_baseline import SimpleBaseline
 from pdl_cv.models.squeezenet import SqueezeNet
 from pdl_cv.models.ssd import SSD
-from pdl_cv.models.st_gcn import STGCN
+from pdl_cv.models.st_gcn import STGCN, STGCNStreams
 from pdl_cv.models.swin import SwinTransformer
 from pdl_cv.models.tsm import TSM
 from pdl_cv.models.tsn import TSN
@@ -90,6 +90,7 @@ __all__ = [
     "SSD",
     "STDC",
     "STGCN",
+    "STGCNStreams",
     "SegFormer",
     "ShuffleNetV2",
     "SimpleBaseline",

@@ -1,5 +1,6 @@
 """ST-GCN: Yan, Xiong, Lin, Spatial temporal graph convolutional networks for skeleton-based action recognition, AAAI
-2018 (arXiv 1801.07455).
+2018 (arXiv 1801.07455); and several of it side by side, as in Shi, Zhang, Cheng, Lu, Two-stream adaptive graph
+convolutional networks for skeleton-based action recognition, CVPR 2019 (arXiv 1805.07694).
 
 Joints are the nodes of a graph, bones its edges. A block mixes the joints that lie next to each other, those nearer to
 the middle of the body, those further away and the joint itself with weights of their own, and then looks along time.
@@ -8,7 +9,8 @@ the middle of the body, those further away and the joint itself with weights of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, cast
+from math import log
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -17,12 +19,14 @@ from pdl import nn
 from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.hints import Range
-from pdl_cv.models.blocks import take_pretrained
+from pdl_cv.models.blocks import Auxiliary, take_pretrained
 
 Width = Annotated[int, Range(1)]
+Field = Literal["place", "motion", "bone", "direction"]
 WIDTHS = (64, 64, 64, 64, 128, 128, 128, 256, 256, 256)
 LATER = 9  # frames that a temporal convolution sees
-FIELDS = ("place", "motion", "bone")
+SHORTEST = 1e-3  # a bone that has a direction, in the units of places
+FIELDS = get_args(Field)
 NTU_JOINTS, NTU_CENTRE = 25, 20
 NTU_EDGES = (
     (0, 1), (1, 20), (2, 20), (2, 3), (4, 20), (4, 5), (5, 6), (6, 7), (8, 20), (8, 9), (9, 10), (10, 11), (0, 12),
@@ -97,8 +101,9 @@ class STGCN(nn.Module):
     edges       pairs of joints that bones join
     centre      the joint in the middle of the body
     widths      channels of the blocks; where they grow, every second frame is left out
-    fields      what the first block sees of a joint: its place, its motion since the frame before, and the bone from
-                the joint next to it that is nearer to the centre; the paper has the place alone
+    fields      what the first block sees of a joint: its place, its motion since the frame before, the bone from the
+                joint next to it that is nearer to the centre, and the bone's direction, of length 1; the paper has the
+                place alone
     dropout     in blocks
     pretrained  a name of the hub or a file
     """
@@ -114,7 +119,7 @@ class STGCN(nn.Module):
         in_channels: Width = 3,
         num_classes: Width = 60,
         widths: Sequence[Width] = WIDTHS,
-        fields: Sequence[Literal["place", "motion", "bone"]] = ("place",),
+        fields: Sequence[Field] = ("place",),
         dropout: Annotated[float, Range(0, below=1)] = 0.5,
         pretrained: str | None = None,
     ) -> None:
@@ -143,8 +148,9 @@ class STGCN(nn.Module):
         if "motion" in self.fields:
             moved = (x[:, 1:] - x[:, :-1]) * (there[:, 1:] * there[:, :-1])
             found["motion"] = pdl.pad(moved, ((0, 0), (1, 0), (0, 0), (0, 0)))
-        if "bone" in self.fields:
+        if {"bone", "direction"} & set(self.fields):
             found["bone"] = x - pdl.take(x, np.array(self.parents), axis=2)
+            found["direction"] = pdl.normalize(found["bone"], eps=SHORTEST)
         y = pdl.concat([found[name] for name in self.fields], axis=3) if self.fields[1:] else found[self.fields[0]]
         width = y.shape[3]
         y = self.data_norm(y.reshape((-1, self.joints * width))).reshape((-1, x.shape[1], self.joints, width))
@@ -153,6 +159,49 @@ class STGCN(nn.Module):
             there = there[:, :: block.stride]
         pooled = (y.mean(axis=2, keepdims=True) * there).sum(axis=(1, 2))
         return self.fc(pooled / pdl.maximum(there.sum(axis=(1, 2)), 1.0))  # type: ignore[no-any-return]
+
+
+class STGCNStreams(nn.Module):
+    """An `STGCN` for each of several streams of fields: the mean of their probabilities (arXiv 1805.07694, section 3.4,
+    adds them up). In training each has a loss of its own, so none leans on another.
+
+    streams  the fields of each
+    Others as of `STGCN`.
+    """
+
+    def __init__(
+        self,
+        *,
+        joints: Width = NTU_JOINTS,
+        edges: Sequence[Sequence[int]] = NTU_EDGES,
+        centre: Annotated[int, Range(0)] = NTU_CENTRE,
+        in_channels: Width = 3,
+        num_classes: Width = 60,
+        widths: Sequence[Width] = WIDTHS,
+        streams: Sequence[Sequence[Field]] = (("place",), ("bone",)),
+        dropout: Annotated[float, Range(0, below=1)] = 0.5,
+        pretrained: str | None = None,
+    ) -> None:
+        if not streams:
+            raise UsageError("STGCNStreams: streams must name the fields of one stream at least")
+        self.joints, self.in_channels = joints, in_channels
+        self.streams = nn.ModuleList(
+            STGCN(
+                joints=joints, edges=edges, centre=centre, in_channels=in_channels, num_classes=num_classes,
+                widths=widths, fields=fields, dropout=dropout,
+            )
+            for fields in streams
+        )  # fmt: skip
+        take_pretrained(self, pretrained)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor | Auxiliary:
+        """x [N, T, joints, in_channels] -> log probabilities [N, num_classes]; in training `Auxiliary` of the logits of
+        all streams."""
+        logits = [stream(x) for stream in cast(Any, self.streams)]
+        if self.training:
+            return Auxiliary(logits[0], tuple(logits[1:]), 1.0)
+        each = pdl.stack([pdl.log_softmax(one, axis=-1) for one in logits])
+        return pdl.logsumexp(each, axis=0) - log(len(logits))
 
 
 TASK = "video"

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pdl
 from pdl.export.deployment import Deployment
-from pdl.nn import Module
 from pdl.report import Card
 from pdl.train.images import ImageDeployer
+from pdl_cv.views import EmbeddingViews, named
 
 if TYPE_CHECKING:
     from pdl_cv.retrieval.task import Retrieval
 
 ALL = -1.0  # the threshold before there is one: no cosine is below
 TOLERANCE = 1e-4
-
-
-class Unit(Module):
-    """Images [N, H, W, C] -> embeddings [N, C] of length 1 by a net whose embeddings have any length."""
-
-    def __init__(self, net: Module) -> None:
-        self.net = net
-        self.train(net.training)
-
-    def forward(self, images: pdl.Tensor) -> pdl.Tensor:
-        return pdl.normalize(self.net(images))
 
 
 class RetrievalDeployer(ImageDeployer):
@@ -40,23 +28,27 @@ class RetrievalDeployer(ImageDeployer):
         return self.of_images(
             model,
             dataset,
-            module=Unit(model),
+            module=EmbeddingViews(model, self.task.tta),
             outputs=("embedding",),
             post={"embedding": [nearest]},
             labels=[],
             any_size=not hasattr(model, "image_size"),
             tolerance=TOLERANCE,
             parameters=own_parameters(model),
+            **named(self.task.tta),
         )
 
     def card(self, model: Any) -> Card:
+        views = ", ".join(self.task.tta)
+        averaged = f", the mean direction of that of an image and of those of its views ({views})" if views else ""
         learned = f"; learned from {len(self.task.classes)} classes" if self.task.classes else ""
         return self.image_card(
             f"{type(model).__name__}, embeddings of {self.task.embedding} numbers",
             f"Tells which images show the same ({self.recipe.model.target}, {own_parameters(model):,} parameters)"
             f"{learned}. `pdl predict model.pdl query.jpg --gallery FOLDER` says what of a folder is nearest.",
-            "Each image of a split is compared with all others of it by the cosine of their embeddings; no class is in "
-            "training. recall@k: share of the images with one of their class among the k nearest; map@r: mean average "
+            "Each image of a split is compared with all others of it by the cosine of their embeddings"
+            f"{averaged}; no class is in training. "
+            "recall@k: share of the images with one of their class among the k nearest; map@r: mean average "
             "precision among as many as their class has others; eer, tar@far and auc: of all pairs, or of "
             f"{self.task.trials:,} of them; loss: half of 1 - mean cosine of one class, and half of the mean cosine (0 "
             "where it is below) of two.",

@@ -27,6 +27,7 @@ from pdl_cv.retrieval.losses import Losses, LossName, Options
 from pdl_cv.retrieval.metrics import retrieval_metrics
 from pdl_cv.retrieval.preview import RetrievalPreviewer
 from pdl_cv.retrieval.report import RetrievalReporter
+from pdl_cv.views import EmbeddingViews, View, check_views, with_views
 
 EACH = 4  # images of a class in a batch, where a loss compares them
 
@@ -45,6 +46,9 @@ class Retrieval(Task):
                       default 4 where a loss compares the images of a batch, and otherwise images are drawn at random
     classes           of training, in the order of their numbers; by default the data's
     mode              "rgb" or "gray": how `pdl predict` reads images; by default as many channels as the data set's
+    tta               test-time augmentation: views of each image (horizontal_flip, vertical_flip, rotate90, rotate180,
+                      rotate270) whose embeddings are averaged with its own, in evaluation, answers and the bundle, not
+                      in training steps
     recall            the k of recall@k
     far               shares of false alarms at which the share of accepted pairs is measured
     trials            pairs of images at most that an evaluation compares: of more so many are drawn, always the same
@@ -64,6 +68,7 @@ class Retrieval(Task):
         images_per_class: Annotated[int, Range(2)] | None = None,
         classes: Sequence[str] | None = None,
         mode: Literal["rgb", "gray"] | None = None,
+        tta: Sequence[View] = (),
         recall: Sequence[Annotated[int, Range(1, NEAREST)]] = (1, 5),
         far: Sequence[Annotated[float, Range(above=0, below=1)]] = (0.01, 0.001),
         trials: Annotated[int, Range(1)] = 100_000,
@@ -72,6 +77,7 @@ class Retrieval(Task):
         self.losses = Losses(loss)
         self.embedding, self.mode, self.classes = embedding, mode, list(classes or ())
         self.images_per_class = images_per_class or (EACH if self.losses.compares else None)
+        self.tta = check_views(tta)
         self.recall, self.far, self.trials, self.mistakes = list(recall), list(far), trials, mistakes
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -84,7 +90,8 @@ class Retrieval(Task):
         return Loss(total, len(labels), parts=shown)
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        labels, embeddings = batch["label"], pdl.normalize(model(pdl.as_tensor(batch["image"])))
+        labels, viewed = batch["label"], with_views(model, self.tta, EmbeddingViews)
+        embeddings = pdl.normalize(viewed(pdl.as_tensor(batch["image"])))
         seen = (np.array(embeddings.numpy()), labels, np.asarray(batch["index"]), batch["name"])
         return Loss(pdl.zeros(()), len(labels), seen, known=False)
 

@@ -30,6 +30,7 @@ from pdl_cv.segmentation.metrics import BoundaryF, Overlap, Weakest
 from pdl_cv.segmentation.preview import SegmentationPreviewer
 from pdl_cv.segmentation.report import SegmentationReporter
 from pdl_cv.steps.segmentation import classes_of
+from pdl_cv.views import MaskViews, View, check_views, with_views
 
 LossName = Literal["cross_entropy", "ohem", "focal", "dice", "lovasz", "boundary"]
 _WEIGHTED = ("cross_entropy", "ohem", "focal")
@@ -48,6 +49,9 @@ class Segmentation(Task):
     class_weights  of cross_entropy, ohem and focal: by name (1 for one that is not named), or "balanced": 1 / log(1.02
                    + the class's share of all pixels) (Paszke et al., arXiv 1606.02147, section 4); in training only
     regions        unions of classes by name, such as {disc: [rim, cup]}, whose IoU and Dice are measured, too
+    tta            test-time augmentation: views of each image (horizontal_flip, vertical_flip, rotate90, rotate180,
+                   rotate270) whose probabilities are averaged with its own, in evaluation, answers and the bundle, not
+                   in training steps
     boundary       measure the F1 of edges, too
     weakest        how many of the images with the least right pixels the report draws
 
@@ -66,12 +70,14 @@ class Segmentation(Task):
         loss: LossName | Mapping[LossName, Annotated[float, Range(above=0)]] = "cross_entropy",
         class_weights: Literal["balanced"] | Mapping[str, float] | None = None,
         regions: Mapping[str, Sequence[str]] | None = None,
+        tta: Sequence[View] = (),
         boundary: bool = False,
         weakest: Annotated[int, Range(0)] = 12,
     ) -> None:
         self.classes, self.mode = list(classes or ()), mode
         self.parts: dict[str, float] = {loss: 1.0} if isinstance(loss, str) else {str(k): v for k, v in loss.items()}
         self.class_weights, self.regions = class_weights, dict(regions or {})
+        self.tta = check_views(tta)
         self.boundary, self.weakest = boundary, weakest
         self.weight: pdl.Tensor | None = None
         if class_weights is not None and not any(name in _WEIGHTED for name in self.parts):
@@ -92,7 +98,7 @@ class Segmentation(Task):
         return Loss(total, len(batch["image"]), parts=shown)
 
     def evaluate(self, model: Module, batch: Any) -> Loss:
-        logits = model(pdl.as_tensor(batch["image"]))
+        logits = with_views(model, self.tta, MaskViews)(pdl.as_tensor(batch["image"]))
         masks = pdl.astype(pdl.as_tensor(batch["mask"]), pdl.int64)
         parts = self._losses(logits, masks)
         total = sum((self.parts[name] * value for name, value in parts.items()), start=pdl.zeros(()))

@@ -22,10 +22,8 @@ SIDE = 112  # pixels of a drawn skeleton
 Edges = Sequence[Sequence[int]]
 
 
-def resampled(x: Array, frames: int, first: float = 0.0, last: float | None = None) -> Array:
-    """A sequence [T, ...] at `frames` times, evenly spread from place `first` to `last` (by default its end), by linear
-    interpolation: float32 [frames, ...]."""
-    at = np.linspace(first, len(x) - 1 if last is None else last, frames)
+def resampled(x: Array, at: Array) -> Array:
+    """A sequence [T, ...] at times from 0 to T - 1, by linear interpolation: float32 [len(at), ...]."""
     below = np.clip(np.floor(at).astype(np.int64), 0, max(len(x) - 2, 0))
     part = (at - below).astype(np.float32).reshape(-1, *[1] * (x.ndim - 1))
     return np.asarray(x[below] * (1 - part) + x[np.minimum(below + 1, len(x) - 1)] * part, np.float32)
@@ -99,7 +97,7 @@ class SkeletonInput(InputStep):
 
     def parse(self, item: Any, sample: Sample) -> Array:
         x = read_skeletons(item, self.joints, self.channels)
-        return filled_up(x, self.frames) if self.fill else resampled(x, self.frames)
+        return filled_up(x, self.frames) if self.fill else resampled(x, (len(x) - 1) * np.linspace(0, 1, self.frames))
 
     def title(self, item: Any) -> str:
         return str(item) if isinstance(item, str | Path) else "skeleton"
