@@ -189,6 +189,16 @@ def letterbox(
     return y
 
 
+def is_tall(x: Array, times: float) -> bool:
+    """Whether an image [H, W, C] is at least so many times as high as wide."""
+    return bool(x.shape[0] >= times * x.shape[1])
+
+
+def sideways(x: Array) -> tuple[Array, Array]:
+    """An image [H, W, C] turned by 90 degrees to the left, and to the right."""
+    return np.ascontiguousarray(np.rot90(x)), np.ascontiguousarray(np.rot90(x, -1))
+
+
 def gray(x: Array) -> Array:
     """[H, W, 1] of [H, W, 3] by ITU-R BT.601 in 15 bits: (9798 R + 19235 G + 3735 B + 2^14) / 2^15."""
     if x.shape[2] == 1:

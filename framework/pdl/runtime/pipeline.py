@@ -202,26 +202,38 @@ class Pipeline:
             whole = copy(self)
             whole.cutter = None
             return self.cutter.answers(whole, items, run, skip_errors=skip_errors)
-        found: list[Answer] = []
-        samples: dict[int, Sample] = {}
+        found: list[list[Answer]] = []
+        places, parsed = list[int](), list[Sample]()
         for number, item in enumerate(items):
-            found.append(Answer())
+            found.append([])
             try:
-                samples[number] = self.parse(item)
+                views = [self.parse(view) for view in self.input.views(item)]
             except DataError as error:
                 if not skip_errors or isinstance(error, TimeLimitError):
                     raise
-                found[number] = Answer(error=str(error))
-        places, parsed = list(samples), list(samples.values())
-        samples.clear()
+                found[number].append(Answer(error=str(error)))
+                continue
+            parsed += views
+            places += [number] * len(views)
+        made = [Answer()] * len(parsed)
         for members, inputs in self.batches(parsed, batch_size):
             outputs = run(inputs)
             for row, i in enumerate(members):
                 value = self.finish({name: y[row] for name, y in outputs.items()}, parsed[i])
-                found[places[i]] = Answer(value, self._answering(outputs), parsed[i].notes)
+                made[i] = Answer(value, self._answering(outputs), parsed[i].notes)
                 parsed[i] = Sample()  # an answered one holds its inputs, and outputs of the whole batch
             del inputs, outputs  # before the next run makes others: a reader of lines has megabytes of probabilities
-        return found
+        for place, answer in zip(places, made, strict=True):
+            found[place].append(answer)
+        return [each[0] if len(each) == 1 else max(each, key=self._certainty) for each in found]
+
+    def _certainty(self, answer: Answer) -> float:
+        """How certain an answer is, of those for several views of an input."""
+        last = self._last(answer.outputs)
+        if len(last) != 1:
+            raise UsageError("this model's answers are several, or arrays, so that no view of an input is the best")
+        (step,) = last.values()
+        return step.certainty(answer.value)
 
     def following(self, **options: Any) -> tuple[Feeder, Follower]:
         """What makes a stream's pieces elements of the net's input, with `options` of the input step, and what makes

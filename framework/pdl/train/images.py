@@ -46,12 +46,14 @@ class ImageDeployer(Deployer):
         post: Mapping[str, list[dict[str, Any]]],
         labels: list[str],
         any_size: bool | Literal["width"] = False,
+        tall: float | None = None,
         tolerance: float = TOLERANCE,
         **about: Any,
     ) -> Deployment:
         """The deployment of `module`, a function around `model` that takes one input, "image".
 
         any_size   whether heights and widths may change, or widths alone; else they are those that the transforms give
+        tall       see `pdl.runtime.steps.images.ImageInput`
         tolerance  see `Deployment`
         about      further plain facts for people
         """
@@ -65,12 +67,13 @@ class ImageDeployer(Deployer):
             width = Dim.symbol("w", width)
         if any_size is True:
             height = Dim.symbol("h", height)
+        turned = {} if tall is None else {"tall": tall}
         return Deployment(
             module=module,
             net=model,
             inputs={"image": Spec((Dim.symbol("n", 3), height, width, first.shape[2]), as_dtype(first.dtype))},
             outputs=outputs,
-            pre={"image": [{"step": "image", "mode": mode}, *deployed_steps(transforms)]},
+            pre={"image": [{"step": "image", "mode": mode, **turned}, *deployed_steps(transforms)]},
             post=dict(post),
             samples=samples,
             prepare=prepare,

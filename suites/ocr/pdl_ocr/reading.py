@@ -9,7 +9,7 @@ import numpy as np
 
 from pdl.dtype import Array
 from pdl.errors import UsageError, listed
-from pdl.runtime.images import opencv
+from pdl.runtime.images import is_tall, opencv, sideways
 from pdl.runtime.pipeline import Pipeline
 from pdl.runtime.predict import Predictor, answers, pipeline_of
 from pdl.runtime.session import in_turns
@@ -193,4 +193,4 @@ def straightened(image: Array, polygon: Sequence[Sequence[float]] | Array) -> Ar
     part: Array = cv2.warpPerspective(
         image, move, (width, height), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
-    return np.ascontiguousarray(np.rot90(part)) if height >= UPRIGHT * width else part
+    return sideways(part)[0] if is_tall(part, UPRIGHT) else part

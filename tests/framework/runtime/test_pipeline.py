@@ -73,6 +73,31 @@ def test_large_inputs_go_through_the_net_one_by_one(side: int, asked: int | None
     assert [each.value["y"][0] for each in found] == pytest.approx([shade / 255 for shade in range(5)], abs=1e-4)
 
 
+def test_a_tall_image_is_looked_at_from_three_sides() -> None:
+    """The most certain answer counts, of equal ones that of the image as it is; others are looked at once."""
+    seen: list[np.ndarray] = []
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        seen.extend(inputs["image"])
+        return {"y": np.stack([[x[0, 0, 0], 0.3, x[-1, -1, 0]] for x in inputs["image"]])}
+
+    steps = [{"step": "image", "tall": 1.5}, {"step": "normalize", "mean": [0.0], "std": [1.0]}]
+    pipeline = read(steps, [{"step": "top", "k": 1}])
+    tall, wide = np.zeros((6, 4, 3), np.uint8), np.zeros((5, 4, 3), np.uint8)
+    tall[0, -1] = 204  # turned to the left the upper left corner, turned to the right the lower right one
+    first, second, plain = pipeline.answers([tall, wide, np.rot90(tall)], run)
+    assert [(each.value["label"], round(each.value["score"], 2)) for each in (first, second, plain)] == [
+        ("a", 0.8), ("b", 0.3), ("a", 0.8),
+    ]  # fmt: skip
+    assert len(seen) == 5
+    damaged = pipeline.answers([b"no image", tall], run, skip_errors=True)
+    assert [each.error is None for each in damaged] == [False, True]
+    with pytest.raises(UsageError, match="no view of an input is the best"):
+        read(steps, [{"step": "threshold"}]).answers([tall], run)
+    with pytest.raises(DataError, match=r"tall=0 must be from 1 to 100"):
+        read([{"step": "image", "tall": 0}])
+
+
 def test_outputs_go_as_soon_as_they_are_answers() -> None:
     """A reader of lines has megabytes of probabilities for each of many batches."""
     made: list[weakref.ref[np.ndarray]] = []

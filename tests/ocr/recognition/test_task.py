@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
+import pdl
 from pdl import workflow
 from pdl.config.compose import load
 from pdl.data.randomness import SampleRandom
@@ -103,6 +104,35 @@ def test_evaluation_reads_each_line_at_its_own_width(tmp_path: Path) -> None:
         assert (count == batch["lengths"]).all()
         assert [len(text) for text in batch["text"]] == count.tolist()
     assert made.data.size(training=True) == 64
+
+
+def test_tall_lines_are_read_from_three_sides(tmp_path: Path) -> None:
+    """Evaluation and the bundle answer alike; for training nobody says which way the line runs."""
+    lists = tmp_path / "lists"
+    rows = {split: write_list(lists, split).read_text(encoding="utf-8").splitlines() for split in ("train", "val")}
+    for split in rows:
+        for turns, row in enumerate(rows[split][:3], 1):
+            path, _ = row.split("\t")
+            cv2.imwrite(str(lists / path), np.rot90(cv2.imread(str(lists / path)), turns))
+    plain = [f"data.{split}.{key}=null" for split in ("train", "val") for key in ("split", "ratios")]
+    paths = [f"data.{split}.path={lists / split}.txt" for split in ("train", "val")]
+    config = load("ocr/text_lines", [*paths, *plain, "data.test=null", "train.epochs=1"])
+    task, made = built(config)
+    parts = assemble(task, made)
+    assert len(parts.loaders["train"].dataset) == len(rows["train"]) - 2
+    assert len(parts.loaders["val"].dataset) == len(rows["val"])
+    workflow.train(config, run=tmp_path / "run", progress=False)
+    session = opened(tmp_path / "run/model.pdl")
+    images = [cv2.imread(str(lists / row.split("\t")[0]))[:, :, ::-1] for row in rows["val"]]
+    answers = [each["text"] for each in session.batch(images)]
+    model, found = parts.model.eval(), {}
+    model.load_state_dict(read_state(str(tmp_path / "run")).arrays)
+    for batch in parts.loaders["val"]:
+        with pdl.no_grad():
+            texts, _, index = task.evaluate(model, batch).outputs
+        found |= dict(zip(index.tolist(), texts, strict=True))
+        assert all(len(views) == 2 for views in batch["turned"].values())
+    assert [found[i] for i in range(len(answers))] == answers
 
 
 def test_a_recipe_is_written_learns_and_reads(tmp_path: Path) -> None:

@@ -232,7 +232,8 @@ def _objects(
 def _pixels(steps: Sequence[Mapping[str, Any]], port: Port) -> Pixels | None:
     """Steps that C can take; None of others."""
     first, *others = steps
-    if first["step"] != "image" or len(port.shape) != 4 or port.shape[0] != 1 or port.dtype != "float32":
+    taken = first["step"] == "image" and first.get("tall") is None
+    if not taken or len(port.shape) != 4 or port.shape[0] != 1 or port.dtype != "float32":
         return None
     channels = 1 if first.get("mode", "rgb") == "gray" else 3
     order, size, method, table, kept = "hwc", None, 0, None, None

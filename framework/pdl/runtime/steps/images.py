@@ -21,7 +21,7 @@ from pdl.runtime.drawing import Drawing, Mark
 from pdl.runtime.frame import Frame
 from pdl.runtime.headers import EXTENSIONS
 from pdl.runtime.sample import Sample
-from pdl.runtime.steps.arguments import are, check, one_of
+from pdl.runtime.steps.arguments import are, check, number, one_of
 from pdl.runtime.steps.inputs import Flag, Input, InputStep, PreStep
 from pdl.runtime.steps.paths import files_of
 
@@ -32,6 +32,10 @@ class ImageInput(InputStep):
     On the command line, and for `predict`, also a folder or a pattern (all images there), a document (all pages of a
     PDF or TIFF file), a video file or "camera" (all frames), or "-" (standard input).
 
+    mode  "rgb" or "gray"
+    tall  an image that is at least so many times as high as wide is looked at as it is, and turned by 90 degrees to the
+          left and to the right, as a line of text is that runs upwards, downwards, or letter below letter; None: no
+          image is
     dpi   at which pages of a PDF are drawn
     """
 
@@ -44,11 +48,18 @@ class ImageInput(InputStep):
     takes_content = True
     tolerance = 1.0  # decoders and resizes round to grey levels
 
-    def __init__(self, mode: str = "rgb") -> None:
+    def __init__(self, mode: str = "rgb", tall: float | None = None) -> None:
         self.mode = one_of("mode", mode, images.MODES)
+        self.tall = None if tall is None else number("tall", tall, 1, 100)
 
     def parse(self, item: Any, sample: Sample) -> Array:
         return images.read(item, self.mode)
+
+    def views(self, item: Any) -> Sequence[Any]:
+        if self.tall is None:
+            return (item,)
+        image = images.read(item, self.mode)
+        return (image, *images.sideways(image)) if images.is_tall(image, self.tall) else (image,)
 
     def frame(self, value: Array) -> Frame | None:
         return Frame(*value.shape[:2])

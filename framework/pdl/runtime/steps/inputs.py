@@ -87,6 +87,11 @@ class InputStep(Step):
         """
         raise NotImplementedError
 
+    def views(self, item: Any) -> Sequence[Any]:
+        """The items that are answered in place of this one, as so many views of it; the answer that is the most
+        certain counts (`PostStep.certainty`), the first of several. By default itself alone."""
+        return (item,)
+
     def title(self, item: Any) -> str:
         """An item as a name for its answer."""
         if isinstance(item, str):

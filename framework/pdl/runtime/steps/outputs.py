@@ -134,6 +134,13 @@ class PostStep(Step):
         """The value after this step, of an output of the net for `sample`."""
         raise NotImplementedError
 
+    def certainty(self, answer: Any) -> float:
+        """How certain an answer is, to take the best one of several views of an input (`InputStep.views`): its score;
+        UsageError for an answer that has none."""
+        if not isinstance(answer, Mapping) or "score" not in answer:
+            raise UsageError(f"{self.name} answers without a score, so that no view of an input is the best")
+        return float(answer["score"])
+
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         """The answer as rows of a table, best first: by default one, of its own keys."""
         return [answer] if isinstance(answer, dict) else [{"output": answer}]

@@ -10,17 +10,29 @@ import pdl
 from pdl import nn
 from pdl.dtype import Array
 from pdl.errors import ShapeError
+from pdl.runtime.sample import Sample
+from pdl.runtime.steps.labels import Ctc, Softmax, Text, UntilEnd
 
 
 class Decoding:
     """How logits [N, T, num_classes] become texts, and how they are learned. Class 0 is no character.
 
-    step   the name of the runtime's step that does the same in bundles (`pdl.runtime.steps.labels`)
-    other  what class 0 is, in words
+    reader  the runtime's step that does the same in bundles
+    other   what class 0 is, in words
     """
 
-    step: ClassVar[str]
+    reader: ClassVar[type[Text]]
     other: ClassVar[str]
+
+    @property
+    def step(self) -> str:
+        """The name of that step."""
+        return self.reader.name
+
+    def certainty(self, scores: Array) -> float:
+        """How certain the text of scores [T, num_classes] is, from 0 to 1, as a bundle says."""
+        sample = Sample()
+        return float(self.reader()(Softmax()(scores, sample), sample)["score"])
 
     def classes(self, scores: Array) -> list[list[int]]:
         """The classes of the characters of scores [N, T, num_classes]."""
@@ -40,7 +52,7 @@ class CtcDecoding(Decoding):
     """Connectionist temporal classification (Graves et al., ICML 2006): the best class of each step, repeats and blanks
     (class 0) dropped. The loss is -log p(text), 0 where no path writes it (of evaluation: such lines are mistakes)."""
 
-    step = "ctc"
+    reader = Ctc
     other = "the blank"
 
     def classes(self, scores: Array) -> list[list[int]]:
@@ -61,7 +73,7 @@ class UntilEndDecoding(Decoding):
     """A step for each character: the best classes in front of the first end (class 0). The loss is the cross-entropy of
     the characters and the end, its mean over all of them; of texts longer than T that of their first T characters."""
 
-    step = "until_end"
+    reader = UntilEnd
     other = "the end"
 
     def classes(self, scores: Array) -> list[list[int]]:

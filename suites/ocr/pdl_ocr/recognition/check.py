@@ -20,7 +20,7 @@ from pdl.train import Recipe
 from pdl_ocr.data.lines import TextLines
 from pdl_ocr.data.synthetic import SyntheticLines
 from pdl_ocr.models.recogniser import Recogniser
-from pdl_ocr.recognition.loader import Widths, ratios_of, texts_of
+from pdl_ocr.recognition.loader import Widths, ratios_of, standing, texts_of
 from pdl_ocr.scripts import is_right_to_left, logical
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MOST = 1000  # faults of a kind that are gathered
 TINY = 6  # pixels of height
 SQUEEZED = 1.25  # times narrower than its proportions are, from which on a line counts as squeezed
 FEW = 0.01  # of the lines may be squeezed
-TURNED = 1.5  # times as high as wide, with three characters or more
+TURNED = 1.5  # times as high as wide
 
 
 def check_recipe(recipe: Recipe, task: TextRecognition, progress: Progress | None = None) -> list[Fault]:
@@ -48,7 +48,7 @@ def check_recipe(recipe: Recipe, task: TextRecognition, progress: Progress | Non
         return [*faults, Fault(None, None, str(error), "see above")]
     for split, data in found.items():
         long = _long(task, recipe, data, split)
-        for kind in (_empty(data), _unknown(task, data), _unordered(data), long, _shapes(data), _ambiguous(data)):
+        for kind in (_empty(data), _unknown(task, data), _unordered(data), long, _shapes(task, data), _ambiguous(data)):
             faults += shorten(list(islice(kind, MOST)), SHOWN, split)
         faults += _alike(task, data, split) + _squeezed(recipe, data, split)
     return faults
@@ -127,13 +127,13 @@ def _squeezed(recipe: Recipe, data: Dataset, split: str) -> list[Fault]:
     return [Fault(data.path_of(widest), widest, what, advice, split=split, severity="warning")]
 
 
-def _shapes(data: Dataset) -> Iterator[Fault]:
+def _shapes(task: TextRecognition, data: Dataset) -> Iterator[Fault]:
     """Lines that stand upright, and lines of pages that are tiny."""
-    texts = texts_of(data)
-    for index in np.flatnonzero(ratios_of(data) * TURNED < 1).tolist():
-        if len(texts[index]) >= 3:
-            what = f"higher than wide, but it says {texts[index]!r:.40}"
-            yield Fault(data.path_of(index), index, what, "turn it, so that it is read from left to right")
+    texts, known = texts_of(data), task.tall is not None
+    for index in np.flatnonzero(standing(data, task.tall or TURNED)).tolist():
+        what = f"higher than wide, but it says {texts[index]!r:.40}" + known * ": it is left out of training"
+        advice = "turn it, so that it is read from left to right"
+        yield Fault(data.path_of(index), index, what, advice, severity="warning" if known else "error")
     for index, line in enumerate(getattr(data, "lines", ()) if isinstance(data, TextLines) else ()):
         if line.polygon is not None:
             corners = np.array(line.polygon)

@@ -31,16 +31,21 @@ class RecognitionDeployer(ImageDeployer):
             post={"logits": [{"step": "softmax"}, {"step": model.decoding.step, **visual}]},
             labels=list(self.task.characters),
             any_size="width" if model.width is None else False,
+            tall=self.task.tall,
             tolerance=model.tolerance,
         )
 
     def card(self, model: Any) -> Card:
         model, characters = model.deployed(), self.task.characters
+        sides = ""
+        if self.task.tall is not None:
+            sides = f" Of lines {self.task.tall:g} times as high as wide or more the most certain of three readings "
+            sides += "counts, as they are and turned by 90 degrees to either side."
         return self.image_card(
             f"{type(model).__name__}, {len(characters)} characters",
             f"Reads a line of text ({self.size_of(model)}). Characters: {listed(list(characters), 100)}.",
             "One pass over each split, in float32, decoded greedily. Accuracy: the share of texts read exactly; "
             "alphanumeric: letters and digits alone, case ignored; similarity: 1 - edit distance / length of the "
-            "longer text; cer: edits by characters.",
+            "longer text; cer: edits by characters." + sides,
             draws=False,
         )

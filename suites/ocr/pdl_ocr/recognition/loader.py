@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pdl.data import Batch, BucketBatchSampler, ConcatDataset, DataLoader, Dataset, Sample, Subset, Transform
 from pdl.data.collating import collate
+from pdl.data.pipeline import Compose
+from pdl.data.randomness import SampleRandom
 from pdl.data.sampler import BatchSampler, SequentialSampler
 from pdl.data.transforms import PadTo, ResizeHeight
 from pdl.errors import ConfigError, UsageError
+from pdl.runtime.images import is_tall, sideways
 from pdl.train.recipe import Data
 
+SEVERAL = 3  # characters
 LABELS = 8  # lengths of texts in a batch are multiples of, as a program is compiled for each
 
 
@@ -60,6 +65,15 @@ def ratios_of(dataset: Dataset) -> np.ndarray:
     return np.array([shape[1] / shape[0] for shape in shapes], np.float64)
 
 
+def standing(dataset: Dataset, tall: float | None) -> np.ndarray:
+    """bool [N]: the lines that do not run from left to right: at least `tall` times as high as wide, with three
+    characters or more; none where it is None."""
+    if tall is None:
+        return np.zeros(len(dataset), bool)
+    several = np.array([len(text) >= SEVERAL for text in texts_of(dataset)], bool)
+    return several & (ratios_of(dataset) * tall <= 1)
+
+
 def _field(dataset: Dataset, index: int, name: str) -> Any:
     sample = dataset[index]
     if name not in sample:
@@ -68,6 +82,23 @@ def _field(dataset: Dataset, index: int, name: str) -> Any:
             "pdl_ocr.data.TextLines"
         )
     return sample[name]
+
+
+@dataclass(frozen=True)
+class WithViews(Transform):
+    """The transforms of evaluation; a line that is at least `tall` times as high as wide has "turned", too: what they
+    make of the line turned by 90 degrees to the left, and to the right."""
+
+    transforms: Sequence[Transform]
+    tall: float
+    internal: ClassVar[bool] = True
+
+    def __call__(self, sample: Sample, rng: SampleRandom) -> Sample:
+        image, prepare = sample["image"], Compose(self.transforms)
+        done = prepare(sample, rng)
+        if not is_tall(image, self.tall):
+            return done
+        return {**done, "turned": [prepare({"image": view}, rng)["image"] for view in sideways(image)]}
 
 
 class Labelled(Dataset):
@@ -112,11 +143,19 @@ class SameWidth(BatchSampler):
 
 
 def line_loader(
-    lines: Labelled, widths: np.ndarray, data: Data, *, training: bool, seed: int, shortest_first: bool = False
+    lines: Labelled,
+    widths: np.ndarray,
+    data: Data,
+    *,
+    training: bool,
+    seed: int,
+    shortest_first: bool = False,
+    tall: float | None = None,
 ) -> DataLoader:
     """Batches {"image" [N, H, W, C], "labels" int64 [N, U], "lengths" int64 [N], "text", "index"}; `widths` int64 [N]
     are those of the images after the transforms. In training in a new order each epoch, with `shortest_first` in the
-    first one from narrow images to wide ones; an image that distortions made wider makes its batch wider."""
+    first one from narrow images to wide ones; an image that distortions made wider makes its batch wider. In
+    evaluation "turned" has the views of those that are `tall` (`WithViews`), by their rows: {row: [images]}."""
     if training and data.sampler(lines, seed=seed) is not None:
         raise ConfigError("data.balanced: lines have no classes that could be drawn alike; leave it out")
     size, transforms = data.size(training=training), data.transforms(training=training)
@@ -125,6 +164,8 @@ def line_loader(
         first = int(shortest_first)
         sampler = BucketBatchSampler(widths, size, np.unique(widths), shuffle=True, sorted_epochs=first, seed=seed)
     pad = Widths(transforms).pad
+    if tall is not None and not training:
+        transforms = [WithViews(transforms, tall)]
     return DataLoader(
         lines,
         sampler=sampler,
@@ -149,4 +190,7 @@ def batched(samples: Sequence[Sample], fill: float) -> Batch:
         more = ((0, 0), (0, width - image.shape[1]), (0, 0))
         images.append(image if image.shape[1] == width else np.pad(image, more, constant_values=fill))
     rest = collate([{name: sample[name] for name in ("text", "index")} for sample in samples])
-    return {"image": np.stack(images), "labels": labels, "lengths": (labels >= 0).sum(axis=1), **rest}
+    turned = {row: sample["turned"] for row, sample in enumerate(samples) if "turned" in sample}
+    return {
+        "image": np.stack(images), "labels": labels, "lengths": (labels >= 0).sum(axis=1), **rest, "turned": turned,
+    }  # fmt: skip
