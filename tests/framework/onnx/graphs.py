@@ -70,7 +70,8 @@ def judged(case: Case) -> str:
         made = load_model(data)
         run: Plans = Graphs(made.graph) if made.program is None else Plans(made.program)
     except Exception as error:
-        return f"raw refused: {type(error).__name__}: {error}"
+        kind = "refused at nothing" if _nothing(case) else "raw refused"
+        return f"{kind}: {type(error).__name__}: {error}"
     for i in case.sizes:
         arrays = {name: case.values[name].at[i] for name in case.inputs}
         wanted = [case.values[name].at[i] for name in case.outputs]
@@ -89,6 +90,11 @@ def judged(case: Case) -> str:
 def _fault(sizes: int, what: str) -> str:
     """A fault at a size of 0 has a name of its own: what is cut out of an axis, such as x[:1], is taken to be there."""
     return f"{what} at nothing" if 0 in SIZES[sizes].values() else f"raw {what}"
+
+
+def _nothing(case: Case) -> bool:
+    """Whether a value has no elements at any size: onnxruntime joins such a one to others that it does not fit."""
+    return any(all(x is None or x.size == 0 for x in value.at) for value in case.values.values())
 
 
 def _interpreted(made: Imported) -> Callable[[dict[str, Any]], list[Any]]:
