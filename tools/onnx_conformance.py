@@ -232,8 +232,8 @@ def _compare(case: Case, expected: list[Any], got: list[Any]) -> None:
     """Raise where an answer differs by onnx's own measure.
 
     That allows bfloat16 two units in the last place, and float16 hardly one (rtol is 1e-3, a unit up to 2^-10); here it
-    has two as well: pdl computes in float32 and rounds once, the suite rounds at every step. Where terms of a sum cancel,
-    what is left has their rounding: two units of float32 of the largest value of the answer.
+    has two as well: pdl computes in float32 and rounds once, the suite rounds at every step. What is left where terms
+    of a sum cancel has their rounding: two units of float32 of the largest value of the answer.
     """
     from onnx.backend.test.runner import Runner
 
