@@ -1,14 +1,17 @@
 """Put the weights of a run into its suite: `python tools/publish_weights.py runs/digits cv/digits_lenet --summary ...`.
 
 Writes suites/<suite>/pdl_<suite>/weights/NAME.pdl (the bundle, its weights stored in half the bytes), keeps recipe and
-log in suites/<suite>/training/NAME/, then measures the file that ships and prints its entry for hub.yaml.
+log in suites/<suite>/training/NAME/, measures the file that ships, and prints its entry for hub.yaml. Of paths of this
+machine the recipe keeps the last part: /data/fonts is fonts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +32,29 @@ def publish(run: Path, suite: str, name: str, store: str, licence: str, split: s
     file = package / "weights" / f"{name}.pdl"
     file.parent.mkdir(exist_ok=True)
     export(run, file, store=store, licence=licence)
+    metrics = evaluate(file, split=split).metrics
+    with tempfile.TemporaryDirectory() as folder:  # the same weights with a recipe for others
+        portable = shutil.copytree(run, Path(folder) / run.name)
+        recipe = portable / "config.yaml"
+        recipe.write_text(without_folders(recipe.read_text(encoding="utf-8")), encoding="utf-8")
+        export(portable, file, store=store, licence=licence)
     if file.stat().st_size > LIMIT:
         raise SystemExit(f"{file}: {file.stat().st_size} bytes, more than {LIMIT}")
     keep_log(run, ROOT / "suites" / suite / "training" / name)
-    return file, evaluate(file, split=split).metrics
+    return file, metrics
+
+
+def without_folders(text: str) -> str:
+    """A recipe whose absolute paths are their last parts."""
+    return re.sub(r"(?m)((?:^|[\s'\"\[,=]))/(?:[^\s'\"\],/]+/)*([^\s'\"\],/]+)", r"\1\2", text)
 
 
 def keep_log(run: Path, folder: Path) -> None:
     """Recipe, metrics and result of the run, without what concerns the machine it ran on only."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("config.yaml", "metrics.jsonl"):
-        shutil.copyfile(run / name, folder / name)
+    recipe = (run / "config.yaml").read_text(encoding="utf-8")
+    (folder / "config.yaml").write_text(without_folders(recipe), encoding="utf-8")
+    shutil.copyfile(run / "metrics.jsonl", folder / "metrics.jsonl")
     result = json.loads((run / "result.json").read_text())
     result.pop("run"), result.pop("next"), result["machine"].pop("system")
     (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n")
