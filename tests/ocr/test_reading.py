@@ -96,6 +96,28 @@ class Says:
         return [Answer(self.say(image)) for image in images]
 
 
+def test_lines_tell_that_a_page_is_upside_down_where_nothing_else_does(reader) -> None:
+    """Its lines read better when they are turned, which is told of the page, not of a line."""
+
+    def say(image: np.ndarray) -> dict:
+        dark = 255 - image.mean(axis=(0, 2))
+        ends = np.cumsum(dark)[[len(dark) // 3, 2 * len(dark) // 3]] / dark.sum()
+        return {"text": "right" if ends[0] > 1 - ends[1] else "wrong", "score": 0.9 if ends[0] > 1 - ends[1] else 0.7}
+
+    reader.turn, reader.read = None, Says(say)
+    line = bars("aaa", 32, 34)
+    line[:, line.shape[1] // 2 :] = np.maximum(line[:, line.shape[1] // 2 :], 120)  # darker on the left
+    x = page()
+    for top in (100, 200, 300):
+        put(x, line, 80, top)
+    upright, turned = reader(x), reader(np.ascontiguousarray(x[::-1, ::-1]))
+    assert texts(upright) == texts(turned) == ["right"] * 3
+    assert "rectified" in turned
+    assert "rectified" not in upright
+    put(x, line[::-1, ::-1], 80, 400)
+    assert texts(reader(x)) == ["right"] * 3 + ["wrong"]
+
+
 def two_columns() -> np.ndarray:
     """A page whose lines stand in an order that only an upright page has."""
     x = page()

@@ -22,7 +22,7 @@ from pdl_ocr.steps.fields import FieldValues
 from pdl_ocr.steps.lines import Lines, PageInput
 
 ASKED = 5  # lines that are read both ways before a page is turned upside down
-WORSE = 0.01  # by which their mean score may then be less
+WORSE, BETTER = 0.01, 0.05  # by which their mean score may then be less; where nothing else told so, must be more
 
 
 class Reader:
@@ -36,14 +36,14 @@ class Reader:
 
     detect   finds lines: answers {"boxes": [{"polygon", "score"}]}
     read     reads the image of a line: answers {"text", "score"}
-    turn     tells lines upside down: answers {"label": "0" or "180", "score"}; None where all lines are upright
+    turn     tells lines upside down: answers {"label": "0" or "180", "score"}; None where only whole pages are
     extract  finds fields in the lines: answers {"fields": {name: {"text", "score", "lines"}}}, and so does the reader
     score    lines read with less are left out
     sure     a line is turned where `turn` says 180 with more than this; one that is read with less then is read as it
              was, too
     rectify  read a page from straight above and upright (`pdl_ocr.rectify`): a sheet of paper in a photograph is made
-             flat, lines that lean are made straight, a page that lies on its side or on its head (which `turn` tells)
-             is turned. Lines are found again then; other pages are read as they are
+             flat, lines that lean are made straight, a page that lies on its side or on its head (which `turn` tells,
+             or what a few lines say either way) is turned. Lines are found again then; other pages are read as they are
     """
 
     def __init__(
@@ -139,13 +139,14 @@ class Reader:
 
     def _is_over(self, parts: Sequence[Array], sides: Sequence[float], over: set[int]) -> bool:
         """Whether a page with these lines is upside down: most lines that `turn` is sure of are, and the longest of
-        them read no worse when they are turned."""
-        if len(over) <= sum(side < -self.sure for side in sides):
+        them read no worse when they are turned. Without `turn` the longest lines of all have to read better then."""
+        if self.turn is not None and len(over) <= sum(side < -self.sure for side in sides):
             return False
-        longest = sorted(over, key=lambda i: -parts[i].shape[1] / parts[i].shape[0])[:ASKED]
+        asked = range(len(parts)) if self.turn is None else over
+        longest = sorted(asked, key=lambda i: -parts[i].shape[1] / parts[i].shape[0])[:ASKED]
         read = answers(self.read, [x for i in longest for x in (parts[i], _turned(parts[i]))])
-        better = [there["score"] - here["score"] for here, there in zip(read[::2], read[1::2], strict=True)]
-        return bool(np.mean(better) > -WORSE)
+        better = np.mean([there["score"] - here["score"] for here, there in zip(read[::2], read[1::2], strict=True)])
+        return bool(better > (BETTER if self.turn is None else -WORSE))
 
     def lines(self, images: Sequence[Array], over: set[int] | None = None) -> list[dict[str, Any]]:
         """{"text", "score"} of images of single lines, turned upright first. Whether a line is upside down is told of a
