@@ -3,15 +3,17 @@
     python tools/bench/c_code.py cv/cifar10_resnet20 --runs 300
     python tools/bench/c_code.py cv/cifar10_resnet20 --peer peers/bin/emx-onnx-cgen --size h=32 --size w=32
 
-The C is compiled three times: for this machine (-march=native) with direct sums and with Winograd's filters
-(pdl compile --fast), and for any machine of its kind with direct sums. With --peer also what another generator makes of
-the model's ONNX file, for this machine: emx-onnx-cgen (pip install emx-onnx-cgen), plain C as onnx2c writes it.
+The C is compiled for this machine (-march=native) with direct sums and with Winograd's filters (pdl compile --fast),
+and with direct sums for any machine of its kind and, on x86, for those with AVX2. With --peer also what another
+generator makes of the model's ONNX file, for this machine: emx-onnx-cgen (pip install emx-onnx-cgen), plain C as onnx2c
+writes it.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -33,6 +35,8 @@ from pdl.version import __version__
 from pdl.workflow.locating import located
 
 BUILDS = {"direct": ("-march=native", False), "winograd": ("-march=native", True), "plain": ("", False)}
+if platform.machine() in ("x86_64", "AMD64"):
+    BUILDS["avx2"] = ("-march=x86-64-v3", False)
 
 
 def compiled(folder: Path, sources: Sequence[str], machine: str) -> ctypes.CDLL:

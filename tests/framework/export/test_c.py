@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import platform
 import shutil
 import subprocess
 from collections import Counter
@@ -24,6 +25,7 @@ from pdl.export.c.model import Report
 from pdl.export.c.steps import Steps
 from pdl.export.c.web import web_folder
 from pdl.export.quantise import calibrate
+from pdl.kernels import runtime
 from pdl.ops.base import Spec
 from pdl.ops.boxes import Suppression
 from pdl.program import Program
@@ -147,13 +149,43 @@ def test_a_net(tmp_path: Path, flags: tuple[str, ...]) -> None:
         assert difference(outs, each.wanted) <= 1e-5
 
 
-@pytest.mark.parametrize("flags", [("-O1",), ("-O1", "-march=native"), ("-O1", "-U__SSE2__")])
+class Windows(nn.Module):
+    """Windows of all sorts: even and odd numbers of channels, alone and in groups, dilated, longer than high, moved by
+    two, at the edge and not, of which some rows of bytes are no whole number of fours; hardswish; one pixel at last."""
+
+    def __init__(self) -> None:
+        self.stem, self.groups = nn.Conv2d(3, 36, (3, 5), stride=2, padding=(1, 2)), nn.Conv2d(36, 12, 3, groups=4)
+        self.each = nn.Conv2d(36, 36, 3, padding=2, dilation=2, groups=36)
+        self.apart = nn.Conv2d(12, 45, 2, padding=1, dilation=2)
+        self.few, self.high = nn.Conv2d(45, 45, 3, groups=45), nn.Conv2d(45, 70, (3, 1), padding=(1, 0))
+        self.head = nn.Linear(70, 37)
+
+    def forward(self, x: pdl.Tensor) -> pdl.Tensor:
+        x = pdl.hardswish(self.stem(x))
+        x = self.apart(pdl.relu(self.groups(pdl.relu(self.each(x)) + x)))
+        x = pdl.relu(self.high(pdl.relu(self.few(pdl.relu(x)))))
+        return self.head(pdl.mean(x, axis=(1, 2)))
+
+
+def vectors() -> list[tuple[str, ...]]:
+    """Flags of compilers for the vectors that this machine may have, of each sort."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return [(), ("-march=native",)]
+    own = runtime.isa()
+    more = [("-mavx2", "-mfma")] if own != "baseline" else []
+    more += [("-mavx2", "-mfma", "-mavx512vl", "-mavx512vnni")] if own in ("avx512_vnni", "avx512_bf16") else []
+    return [(), *more, ("-march=native",), ("-U__SSE2__",)]
+
+
+@pytest.mark.parametrize("flags", vectors(), ids=" ".join)
 def test_bytes_are_the_same_integers(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    program = calibrate(traced(), [[images()]]).program
-    made = written(program, "bytes", [images()])
-    assert {"QConv", "QLinear", "QMaxPool"} <= set(made.made.ops)
-    (outs,) = answers(tmp_path, [made], *flags)
-    assert np.array_equal(outs[0], made.wanted[0])
+    pdl.seed(1)
+    nets = [traced(), trace(Windows().eval(), Spec((2, 16, 16, 3), pdl.float32))]
+    made = [written(calibrate(net, [[images()]]).program, f"bytes{n}", [images()]) for n, net in enumerate(nets)]
+    assert {"QConv", "QLinear", "QMaxPool"} <= set(made[0].made.ops)
+    assert made[1].made.ops["QConv"] == 6
+    for each, outs in zip(made, answers(tmp_path, made, "-O1", *flags), strict=True):
+        assert np.array_equal(outs[0], each.wanted[0])
 
 
 @pytest.mark.skipif(find_spec("ziglang") is None or not shutil.which("node"), reason="no ziglang, or no Node.js, here")

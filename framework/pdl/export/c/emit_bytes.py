@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdl.dtype import Array
-from pdl.export.c.emit_dense import PANEL, _Row, as_row, padded, shifted, window
+from pdl.export.c.emit_dense import MOST_ROWS, PANEL, _Row, as_row, padded, shifted, window
 from pdl.export.c.emit_layers import pool_of, shape_of
 from pdl.export.c.registry import Refused, emits
 from pdl.export.c.source import Source, Strided, number
@@ -25,6 +25,9 @@ from pdl.ops.quant import (
     QuantizeLinear,
 )
 from pdl.program.ir import Node
+
+#: bytes of an address, at most
+POINTER = 8
 
 
 def _then(c: Source, op: Any) -> str:
@@ -44,13 +47,20 @@ def _targets(c: Source, node: Node) -> tuple[str, str]:
     return (at, "0") if node.outputs[0].spec.dtype.name == "uint8" else ("0", at)
 
 
-def pairs(w: Array) -> Array:
-    """Weights [taps, inputs, outputs] int8 as [outputs / PANEL][taps][inputs / 2][PANEL][2], zeros where there are
-    none."""
-    taps, inputs, outputs = w.shape
-    made = np.zeros((taps, -(-inputs // 2) * 2, -(-outputs // PANEL) * PANEL), np.int8)
+def fours(w: Array) -> Array:
+    """Weights [rows, taps of a row times inputs, outputs] int8 as [outputs / PANEL][rows][inputs / 4][PANEL][4], zeros
+    where there are none."""
+    rows, inputs, outputs = w.shape
+    made = np.zeros((rows, -(-inputs // 4) * 4, -(-outputs // PANEL) * PANEL), np.int8)
     made[:, :inputs, :outputs] = w
-    return made.reshape(taps, made.shape[1] // 2, 2, -1, PANEL).transpose(3, 0, 1, 4, 2)
+    return made.reshape(rows, made.shape[1] // 4, 4, -1, PANEL).transpose(3, 0, 1, 4, 2)
+
+
+def tap_pairs(w: Array) -> Array:
+    """Weights [taps, channels] int8 as [taps / 2][channels][2], zeros behind the last of an odd number."""
+    made = np.zeros((-(-len(w) // 2) * 2, w.shape[1]), np.int8)
+    made[: len(w)] = w
+    return made.reshape(-1, 2, w.shape[1]).transpose(0, 2, 1)
 
 
 def _product(c: Source, node: Node, op: Any, xs: Any, ys: Any, w: Array) -> None:
@@ -71,20 +81,25 @@ def _product(c: Source, node: Node, op: Any, xs: Any, ys: Any, w: Array) -> None
     y, wide = _targets(c, node)
     of, more = c.at(x), c.at(residual)
     if groups == xs[-1] == outputs and groups > 1:
-        room = c.scratch(4 * outputs)
+        each_tap = w.reshape(-1, outputs)
+        edge = POINTER * (len(each_tap) + 1)
+        room = c.scratch(edge + outputs)
         c.call(
-            "qdepthwise", y, wide, of, c.array(w.reshape(-1, outputs)), c.array(b), c.array(factors), more, own.x_zero,
-            f"(int32_t *){room}", g, then,
+            "qdepthwise", y, wide, of, c.array(tap_pairs(each_tap)), c.array(b), c.array(factors), more, own.x_zero,
+            f"(const uint8_t **){room}", shifted(room, edge), g, then,
         )  # fmt: skip
         return
     each, inputs = outputs // groups, w.shape[-2]
-    c.most_inputs = max(c.most_inputs, inputs)
+    rows, taps = (1, 1, *w.shape[:-2])[-2:]
+    within = not any(n for ends in op.padding for n in ends)
+    joined = taps == 1 or (op.dilation[-1] == 1 and groups == 1)
+    room = "0" if joined and within else c.scratch(MOST_ROWS * rows * taps * inputs)
     for group in range(groups):
         part = slice(group * each, (group + 1) * each)
         c.call(
             "qconv", shifted(y, group * each), shifted(wide, group * each), shifted(of, group * inputs),
-            c.array(pairs(w[..., part].reshape(-1, inputs, each))), c.array(padded(b[part], each, np.int32)),
-            c.array(factors[part]), shifted(more, group * each), own.x_zero, g, then,
+            c.array(fours(w[..., part].reshape(rows, taps * inputs, each))), c.array(padded(b[part], each, np.int32)),
+            c.array(factors[part]), shifted(more, group * each), room, own.x_zero, g, then,
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from pdl.ops.linalg import Linear, MatMul
 from pdl.program.ir import Node, Value
 
 PANEL = 8
-#: pixels that a tile has at most (ROWS of templates/dense.c)
+#: pixels that a tile has at most (ROWS of templates/dense.c, QROWS of bytes.c)
 MOST_ROWS = 6
 #: G of F(4x4, 3x3), for the points 0, 1, -1, 2, -2 and infinity (Lavin and Gray, arXiv 1509.09308)
 _TO_FILTERS = np.array(

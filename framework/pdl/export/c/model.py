@@ -33,7 +33,7 @@ _TAKEN = frozenset(
         "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
         "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "main",
         "arena", "x", "y", "a", "b", "d", "s", "load", "store", "every", "plus", "fused", "between", "scaled",
-        "padding", "zeros", "dot", "place", "conv", "memcpy",
+        "zeros", "dot", "place", "conv", "memcpy",
     }
 )  # fmt: skip
 _HEAD = """\
@@ -254,8 +254,6 @@ def _source(
     for kernel in source.kernels:
         if kernel == "zeros":
             parts.append(f"static const float zeros[{max(1, source.most_inputs)}] = {{0}};\n")
-        elif kernel == "padding":
-            parts.append(f"static uint8_t padding[{max(1, source.most_inputs)}];\n")
         else:
             parts.append(sections()[kernel].text + "\n")
     if source.apart:

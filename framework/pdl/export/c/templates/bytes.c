@@ -6,7 +6,97 @@ static int nearest(float v) {
   return (int)(sum.bits - 0x4b400000);
 }
 
-/* == then : nearest == */
+/* == ints : vector == */
+#if defined(__GNUC__)
+#define HELPER static inline __attribute__((unused)) /* not every program needs it */
+#else
+#define HELPER static
+#endif
+/* Four bytes in a row. */
+HELPER int32_t quad(const uint8_t *p) {
+  int32_t v;
+  memcpy(&v, p, 4);
+  return v;
+}
+/* Vectors of LANES ints, as floats and as bytes. */
+#if LANES == 8
+typedef __m256i Ints;
+#define ints_at(p) _mm256_loadu_si256((const __m256i *)(p))
+#define keep_ints(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define every_int(s) _mm256_set1_epi32(s)
+#define add_ints(a, b) _mm256_add_epi32(a, b)
+#define floats_of(v) _mm256_cvtepi32_ps(v)
+#define bits_of(v) _mm256_castps_si256(v)
+#define times(a, b) _mm256_mul_ps(a, b)
+#define over(a, b) _mm256_div_ps(a, b)
+#define bytes_at(p) _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
+HELPER void keep_bytes(uint8_t *p, Ints v) {
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));
+}
+#elif LANES == 4
+#if defined(__SSE2__)
+typedef __m128i Ints;
+#define ints_at(p) _mm_loadu_si128((const __m128i *)(p))
+#define keep_ints(p, v) _mm_storeu_si128((__m128i *)(p), v)
+#define every_int(s) _mm_set1_epi32(s)
+#define add_ints(a, b) _mm_add_epi32(a, b)
+#define floats_of(v) _mm_cvtepi32_ps(v)
+#define bits_of(v) _mm_castps_si128(v)
+#define times(a, b) _mm_mul_ps(a, b)
+#define over(a, b) _mm_div_ps(a, b)
+HELPER Ints bytes_at(const uint8_t *p) {
+  const __m128i zero = _mm_setzero_si128();
+  return _mm_unpacklo_epi16(_mm_unpacklo_epi8(_mm_cvtsi32_si128(quad(p)), zero), zero);
+}
+HELPER void keep_bytes(uint8_t *p, Ints v) {
+  const __m128i words = _mm_packs_epi32(v, v);
+  const int32_t four = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+  memcpy(p, &four, 4);
+}
+#elif defined(__ARM_NEON)
+typedef int32x4_t Ints;
+#define ints_at(p) vld1q_s32(p)
+#define keep_ints(p, v) vst1q_s32(p, v)
+#define every_int(s) vdupq_n_s32(s)
+#define add_ints(a, b) vaddq_s32(a, b)
+#define floats_of(v) vcvtq_f32_s32(v)
+#define bits_of(v) vreinterpretq_s32_f32(v)
+#define times(a, b) vmulq_f32(a, b)
+#define over(a, b) ((a) / (b))
+HELPER Ints bytes_at(const uint8_t *p) {
+  return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_s32(vdup_n_s32(quad(p)))))));
+}
+HELPER void keep_bytes(uint8_t *p, Ints v) {
+  const int16x4_t words = vqmovn_s32(v);
+  const int32_t four = vget_lane_s32(vreinterpret_s32_u8(vqmovun_s16(vcombine_s16(words, words))), 0);
+  memcpy(p, &four, 4);
+}
+#else
+typedef v128_t Ints;
+#define ints_at(p) wasm_v128_load(p)
+#define keep_ints(p, v) wasm_v128_store(p, v)
+#define every_int(s) wasm_i32x4_splat(s)
+#define add_ints(a, b) wasm_i32x4_add(a, b)
+#define floats_of(v) wasm_f32x4_convert_i32x4(v)
+#define bits_of(v) (v)
+#define times(a, b) wasm_f32x4_mul(a, b)
+#define over(a, b) wasm_f32x4_div(a, b)
+HELPER Ints bytes_at(const uint8_t *p) {
+  return wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16(wasm_i32x4_splat(quad(p))));
+}
+HELPER void keep_bytes(uint8_t *p, Ints v) {
+  const v128_t words = wasm_i16x8_narrow_i32x4(v, v);
+  const int32_t four = wasm_i32x4_extract_lane(wasm_u8x16_narrow_i16x8(words, words), 0);
+  memcpy(p, &four, 4);
+}
+#endif
+#endif
+#if LANES > 1
+/* `nearest`, and a zero point */
+#define all_rounded(v, zero) add_ints(bits_of(plus(v, every(12582912.0f))), every_int((zero) - 0x4b400000))
+#endif
+/* == then : nearest ints == */
 /* How a sum of products of bytes becomes a byte, or a float: scaled, added to a residual, rounded half to even, clamped;
    hardswish where after is not 0. Each number is rounded where the runtime rounds it, so no product may be fused with a
    sum here. */
@@ -27,249 +117,406 @@ static float finished(float v, const Then *t) {
   v = v > t->low ? v : t->low;
   return v < t->high ? v : t->high;
 }
-
-/* == leave_sum : then == */
-static float scaled_sum(int32_t sum, float scale, const uint8_t *residual, const Then *t) {
-  float v = (float)sum * scale;
-  if (residual) {
-    const float more = (float)(*residual - t->residual_zero) * t->residual_scale;
-    v = v + more;
+#if LANES > 1
+/* (x - zero) scale */
+#define all_less(x, zero, scale) times(floats_of(add_ints(bytes_at(x), every_int(-(zero)))), every(scale))
+HELPER Floats all_finished(Floats v, const Then *t) {
+  if (t->after != 0) {
+    Floats gate = plus(times(v, every(1.0f / 6.0f)), every(0.5f));
+    gate = between(gate, every(0.0f), every(1.0f));
+    v = times(times(v, gate), every(t->after));
   }
-  return finished(v, t);
+  return between(v, every(t->low), every(t->high));
+}
+#endif
+
+/* == leave_sums : then == */
+#if LANES > 1
+COPIED void leave_some(uint8_t *y, float *wide, Ints sum, const float *scale, const uint8_t *residual, const Then *t) {
+  Floats v = times(floats_of(sum), load(scale));
+  if (residual) v = plus(v, all_less(residual, t->residual_zero, t->residual_scale));
+  v = all_finished(v, t);
+  if (y) keep_bytes(y, all_rounded(v, t->zero));
+  else store(wide, v);
+}
+#endif
+/* y, or wide, = what follows of n sums + b */
+static void leave_sums(uint8_t *y, float *wide, const int32_t *sums, const int32_t *b, const float *scale, const uint8_t *residual, int n, const Then *t) {
+  int i = 0;
+#if LANES > 1
+  for (; i + LANES <= n; i += LANES)
+    leave_some(y ? y + i : 0, y ? 0 : wide + i, add_ints(ints_at(sums + i), ints_at(b + i)), scale + i, residual ? residual + i : 0, t);
+#endif
+  for (; i < n; i++) {
+    float v = (float)(sums[i] + b[i]) * scale[i];
+    if (residual) {
+      const float more = (float)(residual[i] - t->residual_zero) * t->residual_scale;
+      v = v + more;
+    }
+    v = finished(v, t);
+    if (y) y[i] = (uint8_t)(nearest(v) + t->zero);
+    else wide[i] = v;
+  }
 }
 
-/* == qconv : vector place inside leave_sum padding == */
-/* Sums of bytes times weights of 8 bits, in pairs: w [outputs / PANEL][taps][inputs / 2][PANEL][2]. */
+/* == dots : ints == */
+/* Sums in 32 bits of products of bytes with weights of 8 bits. A lane of `dot` takes two inputs, of 16 bits, or four bytes
+   where there is an instruction for these: then PARTS is 1, elsewhere those of four at even and those at odd places are two
+   parts. `pair_dot` takes two everywhere. */
 #if LANES == 8
-typedef __m256i Ints, Pairs;
-#define INTS 8
-#define QROWS 4
-#define ints_of(p) _mm256_loadu_si256((const __m256i *)(p))
-#define keep_ints(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define pairs_at(p, q) _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(p)), _mm_loadl_epi64((const __m128i *)(q))))
 #define pair_weights(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(p)))
-#define every_pair(s) _mm256_set1_epi32(s)
-#define dot(sum, a, b) _mm256_add_epi32(sum, _mm256_madd_epi16(a, b))
-typedef __m256i Octet;
-#define octet(p) _mm256_cvtepu8_epi16(_mm_set1_epi64x(eight(p)))
-#define pair_of(o, i) _mm256_shuffle_epi32(o, (i) * 0x55)
-static long long eight(const uint8_t *p) {
-  long long v;
-  memcpy(&v, p, 8);
-  return v;
-}
-#elif defined(__SSE2__) && LANES == 4
-typedef __m128i Ints, Pairs;
-#define INTS 4
+#if defined(__AVXVNNI__)
+#define QROWS 6
+#define PARTS 1
+#define dot(sum, a, b) _mm256_dpbusd_avx_epi32(sum, a, b)
+#define pair_dot(sum, a, b) _mm256_dpwssd_avx_epi32(sum, a, b)
+#elif defined(__AVX512VNNI__) && defined(__AVX512VL__)
+#define QROWS 6
+#define PARTS 1
+#define dot(sum, a, b) _mm256_dpbusd_epi32(sum, a, b)
+#define pair_dot(sum, a, b) _mm256_dpwssd_epi32(sum, a, b)
+#else
 #define QROWS 4
-#define ints_of(p) _mm_loadu_si128((const __m128i *)(p))
-#define keep_ints(p, v) _mm_storeu_si128((__m128i *)(p), v)
-static __m128i pair_weights(const int8_t *p) {
-  const __m128i v = _mm_loadl_epi64((const __m128i *)p);
+#define PARTS 2
+#define dot(sum, a, b) _mm256_add_epi32(sum, _mm256_madd_epi16(a, b))
+#define inputs_of(v, odd) ((odd) ? _mm256_srli_epi16(v, 8) : _mm256_and_si256(v, _mm256_set1_epi16(255)))
+#define weights_of(v, odd) _mm256_srai_epi16((odd) ? v : _mm256_slli_epi16(v, 8), 8)
+#endif
+#elif LANES == 4 && defined(__SSE2__)
+#define QROWS 4
+#define PARTS 2
+#define dot(sum, a, b) _mm_add_epi32(sum, _mm_madd_epi16(a, b))
+#define inputs_of(v, odd) ((odd) ? _mm_srli_epi16(v, 8) : _mm_and_si128(v, _mm_set1_epi16(255)))
+#define weights_of(v, odd) _mm_srai_epi16((odd) ? v : _mm_slli_epi16(v, 8), 8)
+#define pairs_at(p, q) _mm_unpacklo_epi8(_mm_unpacklo_epi8(_mm_cvtsi32_si128(quad(p)), _mm_cvtsi32_si128(quad(q))), _mm_setzero_si128())
+HELPER Ints pair_weights(const int8_t *p) {
+  const Ints v = _mm_loadl_epi64((const __m128i *)p);
   return _mm_srai_epi16(_mm_unpacklo_epi8(v, v), 8);
 }
-#define every_pair(s) _mm_set1_epi32(s)
-#define dot(sum, a, b) _mm_add_epi32(sum, _mm_madd_epi16(a, b))
-typedef __m128i Octet;
-#define octet(p) _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(p)), _mm_setzero_si128())
-#define pair_of(o, i) _mm_shuffle_epi32(o, (i) * 0x55)
-#elif defined(__aarch64__) && defined(__ARM_NEON)
-typedef int32x4_t Ints;
-typedef int16x8_t Pairs;
-#define INTS 4
+#elif LANES == 4 && defined(__ARM_NEON)
+#if defined(__aarch64__)
 #define QROWS 4
-#define ints_of(p) vld1q_s32(p)
-#define keep_ints(p, v) vst1q_s32(p, v)
-#define pair_weights(p) vmovl_s8(vld1_s8(p))
-#define every_pair(s) vreinterpretq_s16_s32(vdupq_n_s32(s))
-static int32x4_t dot(int32x4_t sum, int16x8_t a, int16x8_t b) {
-  return vaddq_s32(sum, vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b)));
-}
-typedef int32x4_t Octet;
-#define octet(p) vreinterpretq_s32_u16(vmovl_u8(vld1_u8(p)))
-#define pair_of(o, i) vreinterpretq_s16_s32(vdupq_laneq_s32(o, i))
-#elif defined(__wasm_simd128__)
-typedef v128_t Ints, Pairs;
-#define INTS 4
-#define QROWS 4
-#define ints_of(p) wasm_v128_load(p)
-#define keep_ints(p, v) wasm_v128_store(p, v)
-#define pair_weights(p) wasm_i16x8_load8x8(p)
-#define every_pair(s) wasm_i32x4_splat(s)
-#define dot(sum, a, b) wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(a, b))
-typedef v128_t Octet;
-#define octet(p) wasm_u16x8_load8x8(p)
-#define pair_of(o, i) wasm_i32x4_shuffle(o, o, i, i, i, i)
+#define ints_of(s) vpaddq_s32((s).low, (s).high)
 #else
-#define INTS 1
 #define QROWS 2
-#define ints_of(p) (*(p))
-#define keep_ints(p, v) (*(p) = (v))
-typedef int32_t Ints;
+#define both(v) vpadd_s32(vget_low_s32(v), vget_high_s32(v))
+#define ints_of(s) vcombine_s32(both((s).low), both((s).high))
+#endif
+#define PARTS 2
+typedef struct {
+  int32x4_t low, high; /* two sums for each output */
+} Sums;
+HELPER Sums no_sums(void) {
+  const Sums s = {vdupq_n_s32(0), vdupq_n_s32(0)};
+  return s;
+}
+HELPER Sums dot(Sums s, Ints a, Ints b) {
+  const int16x8_t x = vreinterpretq_s16_s32(a), w = vreinterpretq_s16_s32(b);
+  s.low = vmlal_s16(s.low, vget_low_s16(x), vget_low_s16(w));
+  s.high = vmlal_s16(s.high, vget_high_s16(x), vget_high_s16(w));
+  return s;
+}
+HELPER Ints inputs_of(Ints v, int odd) {
+  const uint16x8_t u = vreinterpretq_u16_s32(v);
+  return vreinterpretq_s32_u16(odd ? vshrq_n_u16(u, 8) : vandq_u16(u, vdupq_n_u16(255)));
+}
+HELPER Ints weights_of(Ints v, int odd) {
+  const int16x8_t s = vreinterpretq_s16_s32(v);
+  return vreinterpretq_s32_s16(vshrq_n_s16(odd ? s : vshlq_n_s16(s, 8), 8));
+}
+HELPER Ints pairs_at(const uint8_t *p, const uint8_t *q) {
+  const uint8x8_t a = vreinterpret_u8_s32(vdup_n_s32(quad(p))), b = vreinterpret_u8_s32(vdup_n_s32(quad(q)));
+  return vreinterpretq_s32_u16(vmovl_u8(vzip_u8(a, b).val[0]));
+}
+#define pair_weights(p) vreinterpretq_s32_s16(vmovl_s8(vld1_s8(p)))
+#define weights_at(p) vreinterpretq_s32_s8(vld1q_s8(p))
+#elif LANES == 4
+#define QROWS 4
+#define PARTS 2
+#define dot(sum, a, b) wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(a, b))
+#define inputs_of(v, odd) ((odd) ? wasm_u16x8_shr(v, 8) : wasm_v128_and(v, wasm_i16x8_splat(255)))
+#define weights_of(v, odd) wasm_i16x8_shr((odd) ? v : wasm_i16x8_shl(v, 8), 8)
+#define pair_weights(p) wasm_i16x8_load8x8(p)
+HELPER Ints pairs_at(const uint8_t *p, const uint8_t *q) {
+  const Ints a = wasm_i32x4_splat(quad(p)), b = wasm_i32x4_splat(quad(q));
+  return wasm_u16x8_extend_low_u8x16(wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 0, 16, 1, 17, 2, 18, 3, 19));
+}
+#else
+#define QROWS 2
+#endif
+#if PARTS == 1
+#define inputs_of(v, odd) (v)
+#define weights_of(v, odd) (v)
+#else
+#define pair_dot(sum, a, b) dot(sum, a, b)
+#endif
+#if LANES > 1 && !defined(weights_at)
+#define weights_at(p) ints_at(p)
+#endif
+#if LANES > 1 && !defined(ints_of)
+typedef Ints Sums;
+#define no_sums() every_int(0)
+#define ints_of(s) (s)
+#endif
+
+/* == qconv : dots inside leave_sums == */
+/* y, or wide, = a convolution of bytes. w [outputs / PANEL][kernel_h][kernel_w * inputs / 4][PANEL][4], zeros behind the last
+   input of a row of taps. */
+
+/* Where the bytes under a window lie: kernel_h rows of kernel_w * inputs. */
+typedef struct {
+  const uint8_t *first;
+  long step;
+} Cells;
+
+#if LANES > 1
+/* The first n of four bytes. */
+static int32_t some(const uint8_t *p, int n) {
+  uint32_t v = p[0];
+  if (n > 1) v |= (uint32_t)p[1] << 8;
+  if (n > 2) v |= (uint32_t)p[2] << 16;
+  return (int32_t)v;
+}
+
+#define FOURS(R, V, four) \
+  { \
+    Ints weight[V][PARTS]; \
+    for (int v = 0; v < V; v++) { \
+      const Ints all = weights_at(w + v * LANES / PANEL * panel + v * LANES % PANEL * 4); \
+      for (int k = 0; k < PARTS; k++) weight[v][k] = weights_of(all, k); \
+    } \
+    for (int r = 0; r < R; r++) { \
+      const Ints all = every_int(four); \
+      for (int k = 0; k < PARTS; k++) { \
+        const Ints input = inputs_of(all, k); \
+        for (int v = 0; v < V; v++) sum[r][v] = dot(sum[r][v], input, weight[v][k]); \
+      } \
+    } \
+    w += 4 * PANEL; \
+  }
+/* What follows of the sums of R pixels and V vectors of outputs, `rows` pixels and `outputs` of them. */
+#define QTILE(name, R, V) \
+  static void name(uint8_t *y, float *wide, const Cells *x, const int8_t *w, const int32_t *b, const float *scale, const uint8_t *residual, int rows, int outputs, long panel, const Window *g, const Then *t) { \
+    Sums sum[R][V]; \
+    const int n = g->kernel_w * g->inputs; \
+    for (int r = 0; r < R; r++) \
+      for (int v = 0; v < V; v++) sum[r][v] = no_sums(); \
+    for (int h = 0; h < g->kernel_h; h++) { \
+      const uint8_t *from[R]; \
+      int i = 0; \
+      for (int r = 0; r < R; r++) from[r] = x[r].first + h * x[r].step; \
+      for (; i + 4 <= n; i += 4) FOURS(R, V, quad(from[r] + i)) \
+      if (i < n) FOURS(R, V, some(from[r] + i, n - i)) \
+    } \
+    const Then own = *t; /* no byte that is written may change it */ \
+    for (int r = 0; r < R; r++) { \
+      if (r >= rows) break; \
+      const long to = (long)r * g->out_channels; \
+      if (outputs == V * LANES) { \
+        for (int v = 0; v < V; v++) \
+          leave_some(y ? y + to + v * LANES : 0, y ? 0 : wide + to + v * LANES, add_ints(ints_of(sum[r][v]), ints_at(b + v * LANES)), scale + v * LANES, residual ? residual + to + v * LANES : 0, &own); \
+      } else { \
+        int32_t sums[V * LANES]; \
+        for (int v = 0; v < V; v++) keep_ints(sums + v * LANES, ints_of(sum[r][v])); \
+        leave_sums(y ? y + to : 0, y ? 0 : wide + to, sums, b, scale, residual ? residual + to : 0, outputs, &own); \
+      } \
+    } \
+  }
+QTILE(qtile_wide, QROWS, WIDE)
+QTILE(qtile_narrow, QROWS, NARROW)
+QTILE(qtile_long, 1, LONG)
+QTILE(qtile_short, 1, NARROW)
+#else
 #if defined(__ARM_FEATURE_DSP)
 #include <arm_acle.h>
-/* As CMSIS-NN has it: two products of 16 bits and their sums in one instruction. Weights of two outputs, of two inputs each,
-   as pairs of 16 bits. */
-#define dot(sum, a, b) __smlad(a, b, sum)
-#define WEIGHTS_OF_TWO(p, u, v) \
-  int32_t four; \
-  memcpy(&four, p, 4); \
-  const uint32_t even = (uint32_t)__sxtb16(four), odd = (uint32_t)__sxtb16((int32_t)((uint32_t)four >> 8)); \
-  const int32_t u = (int32_t)((even & 0xffff) | odd << 16), v = (int32_t)(even >> 16 | (odd & 0xffff0000));
+/* As CMSIS-NN has it: two products of 16 bits and their sums in one instruction, of bytes at even and at odd places. */
+#define FOUR(sum, x, weights) sum = __smlad(x##_odd, weights##_odd, __smlad(x##_even, weights##_even, sum));
+#define INPUTS(x, p) \
+  const uint32_t x = (uint32_t)quad(p), x##_even = __uxtb16(x), x##_odd = __uxtb16(x >> 8);
+#define WEIGHTS_OF(x, p) \
+  const uint32_t x = (uint32_t)quad((const uint8_t *)(p)), x##_even = (uint32_t)__sxtb16(x), x##_odd = (uint32_t)__sxtb16(x >> 8);
 #else
-#define dot(sum, a, b) ((sum) + ((a) & 0xffff) * (b)[0] + ((a) >> 16) * (b)[1])
-#define WEIGHTS_OF_TWO(p, u, v) const int8_t *u = p, *v = p + 2;
-#endif
-#endif
-#define QWIDE (PANEL / INTS)
-
-typedef struct {
-  const uint8_t *image;
-  int top, left;
-} Byte;
-
-/* Two inputs as a pair of 16 bits. */
-static int32_t two(uint8_t a, uint8_t b) { return (int32_t)((uint32_t)a | (uint32_t)b << 16); }
-
-#if INTS > 1
-#define PAIRS(p) \
-  { \
-    for (int v = 0; v < QWIDE; v++) { \
-      const Pairs weight = pair_weights(w + v * 2 * INTS); \
-      for (int r = 0; r < QROWS; r++) sum[r][v] = dot(sum[r][v], p, weight); \
-    } \
-    w += 2 * PANEL; \
-  }
+#define FOUR(sum, x, weights) sum += x[0] * weights[0] + x[1] * weights[1] + x[2] * weights[2] + x[3] * weights[3];
+#define INPUTS(x, p) const uint8_t *x = p;
+#define WEIGHTS_OF(x, p) const int8_t *x = p;
 #endif
 
-/* sum [QROWS][PANEL] += the products of n inputs of each pixel */
-static void qrun(Ints sum[QROWS][QWIDE], const uint8_t *const *x, const int8_t *w, int n) {
-  int i = 0;
-#if INTS > 1
-  for (; i + 8 <= n; i += 8) {
-    Octet o[QROWS];
-    for (int r = 0; r < QROWS; r++) o[r] = octet(x[r] + i);
-    PAIRS(pair_of(o[r], 0))
-    PAIRS(pair_of(o[r], 1))
-    PAIRS(pair_of(o[r], 2))
-    PAIRS(pair_of(o[r], 3))
-  }
-  for (; i < n; i += 2) PAIRS(every_pair(two(x[r][i], i + 1 < n ? x[r][i + 1] : 0)))
-#else
-#define ONE(p, more) \
-  const int32_t first = two(p[i], more ? p[i + 1] : 0); \
-  WEIGHTS_OF_TWO(from, left, right) \
-  a = dot(a, first, left); \
-  b = dot(b, first, right);
-#define BOTH(more) \
-  ONE(p, more) \
-  const int32_t second = two(q[i], more ? q[i + 1] : 0); \
-  c = dot(c, second, left); \
-  d = dot(d, second, right);
-  const uint8_t *p = x[0], *q = x[1];
-  for (int v = 0; v < PANEL; v += 2, w += 4) { /* two outputs at a time: as many sums as registers hold */
-    int32_t a = sum[0][v], b = sum[0][v + 1], c = sum[1][v], d = sum[1][v + 1];
+/* sums [2][PANEL] += the products of n inputs of two pixels; of the first alone where both are the same */
+static void qrun(int32_t *sums, const uint8_t *p, const uint8_t *q, const int8_t *w, int n) {
+  for (int v = 0; v < PANEL; v += 2, w += 8) { /* two outputs at a time: as many sums as registers hold */
+    int32_t a = sums[v], b = sums[v + 1], c = sums[PANEL + v], d = sums[PANEL + v + 1];
     const int8_t *from = w;
-    if (p == q) { /* the last pixel of an odd number, or padding */
-      c -= a;
-      d -= b;
-      for (i = 0; i + 1 < n; i += 2, from += 2 * PANEL) { ONE(p, 1) }
-      if (i < n) { ONE(p, 0) }
-      c += a;
-      d += b;
-    } else {
-      for (i = 0; i + 1 < n; i += 2, from += 2 * PANEL) { BOTH(1) }
-      if (i < n) { BOTH(0) }
+    int i = 0;
+    for (; i + 4 <= n; i += 4, from += 4 * PANEL) {
+      WEIGHTS_OF(left, from)
+      WEIGHTS_OF(right, from + 4)
+      INPUTS(one, p + i)
+      FOUR(a, one, left)
+      FOUR(b, one, right)
+      if (p != q) {
+        INPUTS(two, q + i)
+        FOUR(c, two, left)
+        FOUR(d, two, right)
+      }
     }
-    sum[0][v] = a;
-    sum[0][v + 1] = b;
-    sum[1][v] = c;
-    sum[1][v + 1] = d;
+    for (; i < n; i++, from++) {
+      a += p[i] * from[0];
+      b += p[i] * from[4];
+      c += q[i] * from[0];
+      d += q[i] * from[4];
+    }
+    sums[v] = a;
+    sums[v + 1] = b;
+    sums[PANEL + v] = c;
+    sums[PANEL + v + 1] = d;
   }
+}
+
+static void qtile(uint8_t *y, float *wide, const Cells *x, const int8_t *w, const int32_t *b, const float *scale, const uint8_t *residual, int rows, int outputs, long panel, const Window *g, const Then *t) {
+  const int n = g->kernel_w * g->inputs;
+  int32_t sums[QROWS * PANEL];
+  memset(sums, 0, sizeof sums);
+  for (int h = 0; h < g->kernel_h; h++)
+    qrun(sums, x[0].first + h * x[0].step, x[1].first + h * x[1].step, w + panel / g->kernel_h * h, n);
+  for (int r = 0; r < rows; r++) {
+    const long to = (long)r * g->out_channels;
+    leave_sums(y ? y + to : 0, y ? 0 : wide + to, sums + r * PANEL, b, scale, residual ? residual + to : 0, outputs, t);
+  }
+}
 #endif
+
+/* A copy of the bytes under a window; those outside of the image are zero. */
+static void gather(uint8_t *to, const uint8_t *image, int top, int left, int zero, long step, const Window *g) {
+  for (int h = 0; h < g->kernel_h; h++, to += step)
+    for (int k = 0; k < g->kernel_w; k++) {
+      const int i = top + h * g->dilation_h, j = left + k * g->dilation_w;
+      const int real = i >= 0 && i < g->height && j >= 0 && j < g->width;
+      if (real) memcpy(to + k * g->inputs, image + ((long)i * g->width + j) * g->channels, (size_t)g->inputs);
+      else memset(to + k * g->inputs, zero, (size_t)g->inputs);
+    }
 }
 
-/* y, or wide, = conv(x, w) + b and what follows, of one group. Cells outside of the image are the zero point of x. */
-static void qconv(uint8_t *y, float *wide, const uint8_t *x, const int8_t *w, const int32_t *b, const float *scale, const uint8_t *residual, int x_zero, const Window *g, const Then *t) {
-  const int pixels = g->images * g->out_height * g->out_width, odd = (g->inputs + 1) / 2 * 2;
-  const long tap = (long)odd * PANEL, row = (long)g->width * g->channels;
-  memset(padding, x_zero, (size_t)g->inputs);
-  for (int first = 0; first < pixels; first += QROWS) {
-    const int rows = pixels - first < QROWS ? pixels - first : QROWS;
-    Byte at[QROWS];
-    int whole = g->dilation_w == 1 && g->channels == g->inputs && g->inputs % 2 == 0;
+/* y, or wide, = conv(x, w) + b and what follows, of one group. Cells outside of the image are the zero point of x; room
+   [QROWS][kernel_h][kernel_w * inputs] is for windows whose bytes do not lie in rows. */
+static void qconv(uint8_t *y, float *wide, const uint8_t *x, const int8_t *w, const int32_t *b, const float *scale, const uint8_t *residual, uint8_t *room, int x_zero, const Window *g, const Then *t) {
+  const int pixels = g->images * g->out_height * g->out_width, many = pixels > 1 ? QROWS : 1;
+  const long n = (long)g->kernel_w * g->inputs, panel = g->kernel_h * ((n + 3) / 4 * 4) * PANEL, row = (long)g->width * g->channels;
+  const int joined = g->kernel_w == 1 || (g->dilation_w == 1 && g->channels == g->inputs);
+  int top = -g->pad_h, column = 0, line = 0;
+  for (int first = 0; first < pixels; first += many) {
+    const int rows = pixels - first < many ? pixels - first : many;
+    Cells cells[QROWS];
     for (int r = 0; r < QROWS; r++) {
-      int image;
-      place(g, first + (r < rows ? r : rows - 1), &image, &at[r].top, &at[r].left);
-      at[r].image = x + (long)image * g->height * row;
-      whole = whole && inside(g, at[r].top, at[r].left);
-    }
-    for (int o = 0; o < g->outputs; o += PANEL) {
-      const int8_t *from = w + o / PANEL * g->kernel_h * g->kernel_w * tap;
-      Ints sum[QROWS][QWIDE];
-      const uint8_t *cells[QROWS];
-      int32_t sums[QROWS][PANEL];
-      for (int r = 0; r < QROWS; r++)
-        for (int v = 0; v < QWIDE; v++) sum[r][v] = ints_of(b + o + v * INTS);
-      for (int h = 0; h < g->kernel_h; h++) {
-        if (whole) {
-          for (int r = 0; r < QROWS; r++)
-            cells[r] = at[r].image + (at[r].top + h * g->dilation_h) * row + (long)at[r].left * g->channels;
-          qrun(sum, cells, from + h * g->kernel_w * tap, g->kernel_w * g->inputs);
-          continue;
-        }
-        for (int k = 0; k < g->kernel_w; k++) {
-          for (int r = 0; r < QROWS; r++) {
-            const int i = at[r].top + h * g->dilation_h, j = at[r].left + k * g->dilation_w;
-            const int real = i >= 0 && i < g->height && j >= 0 && j < g->width;
-            cells[r] = real ? at[r].image + i * row + (long)j * g->channels : padding;
-          }
-          qrun(sum, cells, from + (h * g->kernel_w + k) * tap, g->inputs);
-        }
+      if (r >= rows) {
+        cells[r] = cells[rows - 1];
+        continue;
       }
-      for (int r = 0; r < QROWS; r++)
-        for (int v = 0; v < QWIDE; v++) keep_ints(sums[r] + v * INTS, sum[r][v]);
-      for (int r = 0; r < rows; r++)
-        for (int i = 0; i < PANEL && o + i < g->outputs; i++) {
-          const long to = (long)(first + r) * g->out_channels + o + i;
-          const float v = scaled_sum(sums[r][i], scale[o + i], residual ? residual + to : 0, t);
-          if (y) y[to] = (uint8_t)(nearest(v) + t->zero);
-          else wide[to] = v;
-        }
+      const int left = column * g->stride_w - g->pad_w;
+      if (joined && inside(g, top, left)) {
+        cells[r].first = x + top * row + (long)left * g->channels;
+        cells[r].step = g->dilation_h * row;
+      } else {
+        uint8_t *own = room + r * g->kernel_h * n;
+        gather(own, x, top, left, x_zero, n, g);
+        cells[r].first = own;
+        cells[r].step = n;
+      }
+      if (++column < g->out_width) continue;
+      column = 0;
+      top += g->stride_h;
+      if (++line < g->out_height) continue;
+      line = 0;
+      top = -g->pad_h;
+      x += g->height * row;
+    }
+    for (int o = 0, step; o < g->outputs; o += step) {
+      const long to = (long)first * g->out_channels + o;
+      uint8_t *into = y ? y + to : 0;
+      float *floats = y ? 0 : wide + to;
+      const uint8_t *more = residual ? residual + to : 0;
+      const int8_t *from = w + o / PANEL * panel;
+#if LANES > 1
+      const int most = many > 1 ? WIDE : LONG, fits = (g->outputs - o + PANEL - 1) / PANEL * PANEL >= most * LANES;
+      step = fits ? most * LANES : PANEL;
+      const int left = g->outputs - o < step ? g->outputs - o : step;
+      if (many > 1 && fits) qtile_wide(into, floats, cells, from, b + o, scale + o, more, rows, left, panel, g, t);
+      else if (many > 1) qtile_narrow(into, floats, cells, from, b + o, scale + o, more, rows, left, panel, g, t);
+      else if (fits) qtile_long(into, floats, cells, from, b + o, scale + o, more, rows, left, panel, g, t);
+      else qtile_short(into, floats, cells, from, b + o, scale + o, more, rows, left, panel, g, t);
+#else
+      step = PANEL;
+      qtile(into, floats, cells, from, b + o, scale + o, more, rows, g->outputs - o < step ? g->outputs - o : step, panel, g, t);
+#endif
     }
   }
 }
 
-/* == qdepthwise : place leave_sum == */
-/* `qconv` where each channel is a group of its own: w [kernel_h, kernel_w, channels]; sums [channels] is room. */
-static void qdepthwise(uint8_t *y, float *wide, const uint8_t *x, const int8_t *w, const int32_t *b, const float *scale, const uint8_t *residual, int x_zero, int32_t *sums, const Window *g, const Then *t) {
-  const int pixels = g->images * g->out_height * g->out_width, channels = g->channels;
+/* == qdepthwise : dots inside leave_sums == */
+#define QCHANNELS(V) \
+  for (; c + V * LANES <= channels; c += V * LANES) { \
+    Sums sum[V]; \
+    for (int v = 0; v < V; v++) sum[v] = no_sums(); \
+    for (int k = 0; k < taps; k += 2) \
+      for (int v = 0; v < V; v++) { \
+        const Ints pair = pairs_at(from[k] + c + v * LANES, from[k + 1] + c + v * LANES); \
+        sum[v] = pair_dot(sum[v], pair, pair_weights(w + (long)k * channels + 2 * (c + v * LANES))); \
+      } \
+    for (int v = 0; v < V; v++) { \
+      const int at = c + v * LANES; \
+      leave_some(y ? y + to + at : 0, y ? 0 : wide + to + at, add_ints(ints_of(sum[v]), ints_at(b + at)), scale + at, residual ? residual + to + at : 0, &own); \
+    } \
+  }
+/* `qconv` where each channel is a group of its own: w [taps / 2][channels][2], a zero behind the last of an odd number; from
+   [taps + 1] and edge [channels] are room. */
+static void qdepthwise(uint8_t *y, float *wide, const uint8_t *x, const int8_t *w, const int32_t *b, const float *scale, const uint8_t *residual, int x_zero, const uint8_t **from, uint8_t *edge, const Window *g, const Then *t) {
+  const int pixels = g->images * g->out_height * g->out_width, channels = g->channels, taps = g->kernel_h * g->kernel_w;
+  const Then own = *t;
+  int top = -g->pad_h, column = 0, line = 0, was = 0;
+  memset(edge, x_zero, (size_t)channels);
+  from[taps] = edge;
   for (int pixel = 0; pixel < pixels; pixel++) {
-    int image, top, left;
-    place(g, pixel, &image, &top, &left);
-    for (int c = 0; c < channels; c++) sums[c] = b[c];
-    for (int h = 0; h < g->kernel_h; h++)
-      for (int k = 0; k < g->kernel_w; k++) {
-        const int i = top + h * g->dilation_h, j = left + k * g->dilation_w;
-        const int8_t *weight = w + (h * g->kernel_w + k) * channels;
-        if (i >= 0 && i < g->height && j >= 0 && j < g->width) {
-          const uint8_t *from = x + (((long)image * g->height + i) * g->width + j) * channels;
-          for (int c = 0; c < channels; c++) sums[c] += from[c] * weight[c];
-        } else {
-          for (int c = 0; c < channels; c++) sums[c] += x_zero * weight[c];
-        }
+    const long to = (long)pixel * channels;
+    const int left = column * g->stride_w - g->pad_w, whole = inside(g, top, left);
+    int c = 0;
+    if (was && whole && column > 0) {
+      for (int k = 0; k < taps; k++) from[k] += g->stride_w * channels;
+    } else {
+      for (int k = 0; k < taps; k++) {
+        const int i = top + k / g->kernel_w * g->dilation_h, j = left + k % g->kernel_w * g->dilation_w;
+        from[k] = i >= 0 && i < g->height && j >= 0 && j < g->width ? x + ((long)i * g->width + j) * channels : edge;
       }
-    for (int c = 0; c < channels; c++) {
-      const long to = (long)pixel * channels + c;
-      const float v = scaled_sum(sums[c], scale[c], residual ? residual + to : 0, t);
-      if (y) y[to] = (uint8_t)(nearest(v) + t->zero);
-      else wide[to] = v;
     }
+    was = whole;
+#if LANES > 1
+    QCHANNELS(4)
+    QCHANNELS(1)
+#endif
+    for (; c < channels; c++) {
+      int32_t sum = 0;
+      for (int k = 0; k < taps; k++) sum += from[k][c] * w[((long)(k / 2) * channels + c) * 2 + k % 2];
+      leave_sums(y ? y + to + c : 0, y ? 0 : wide + to + c, &sum, b + c, scale + c, residual ? residual + to + c : 0, 1, &own);
+    }
+    if (++column < g->out_width) continue;
+    column = 0;
+    top += g->stride_h;
+    if (++line < g->out_height) continue;
+    line = 0;
+    top = -g->pad_h;
+    x += (long)g->height * g->width * channels;
   }
 }
 
 /* == qadd : then == */
 static void qadd(uint8_t *y, const uint8_t *a, const uint8_t *b, long n, int a_zero, float a_scale, int b_zero, float b_scale, const Then *t) {
-  for (long i = 0; i < n; i++) {
+  long i = 0;
+#if LANES > 1
+  for (; i + LANES <= n; i += LANES) {
+    const Floats v = all_finished(plus(all_less(a + i, a_zero, a_scale), all_less(b + i, b_zero, b_scale)), t);
+    keep_bytes(y + i, all_rounded(v, t->zero));
+  }
+#endif
+  for (; i < n; i++) {
     const float left = (float)(a[i] - a_zero) * a_scale, right = (float)(b[i] - b_zero) * b_scale;
     y[i] = (uint8_t)(nearest(finished(left + right, t)) + t->zero);
   }
@@ -289,7 +536,7 @@ static void qmax_pool(uint8_t *y, const uint8_t *x, const Pool *p) {
       }
 }
 
-/* == qavg_pool : pool leave_sum == */
+/* == qavg_pool : pool then == */
 static void qavg_pool(uint8_t *y, float *wide, const uint8_t *x, int x_zero, const Pool *p, const Then *t) {
   for (long cell = 0; cell < (long)p->images * p->outs[0] * p->outs[1]; cell++) {
     const int j = (int)(cell % p->outs[1]), i = (int)(cell / p->outs[1] % p->outs[0]);
@@ -299,19 +546,25 @@ static void qavg_pool(uint8_t *y, float *wide, const uint8_t *x, int x_zero, con
       for (int h = p->low[0][i]; h < p->high[0][i]; h++)
         for (int w = p->low[1][j]; w < p->high[1][j]; w++)
           sum += x[((n * p->sizes[0] + h) * p->sizes[1] + w) * p->channels + c] - x_zero;
-      const float v = scaled_sum(sum, p->share[i * p->outs[1] + j], 0, t);
+      const float v = finished((float)sum * p->share[i * p->outs[1] + j], t);
       if (y) y[cell * p->channels + c] = (uint8_t)(nearest(v) + t->zero);
       else wide[cell * p->channels + c] = v;
     }
   }
 }
 
-/* == quantise : nearest == */
+/* == quantise : nearest ints == */
 /* y [outer, n, inner] = round(x / scale) + zero between low and high; a scale and a zero for each of n. */
 static void quantise(uint8_t *y, const float *x, const float *scale, const int *zero, int outer, int n, long inner, int low, int high) {
   for (long a = 0; a < (long)outer * n; a++, x += inner, y += inner) {
     const float unit = scale[a % n], least = (float)(low - zero[a % n]), most = (float)(high - zero[a % n]);
-    for (long i = 0; i < inner; i++) {
+    long whole = 0;
+#if LANES > 1
+    whole = low == 0 ? inner / LANES * LANES : 0;
+    for (long i = 0; i < whole; i += LANES)
+      keep_bytes(y + i, all_rounded(between(over(load(x + i), every(unit)), every(least), every(most)), zero[a % n]));
+#endif
+    for (long i = whole; i < inner; i++) {
       float v = x[i] / unit;
       v = v > least ? v : least;
       v = v < most ? v : most;
