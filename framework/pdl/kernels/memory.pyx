@@ -47,8 +47,10 @@ cdef enum:
     BUCKETS = 256          # four per power of two
     MAX_DIMS = 64
     LARGE = 1 << 22        # bytes from which a block asks for large pages
+    FEW = 1 << 26          # bytes that free blocks may always hold
 
-# Free blocks by bucket. Guarded by the GIL.
+# Free blocks by bucket. Guarded by the GIL. They hold no more than twice what arrays have held at one time, which is enough for sizes that
+# come again at other times of a step: with inputs of many sizes, blocks that are of no use any more would gather otherwise.
 cdef struct Bucket:
     void** blocks
     int count
@@ -56,6 +58,7 @@ cdef struct Bucket:
 
 cdef Bucket[BUCKETS] _free
 cdef size_t _cached = 0
+cdef size_t _used = 0, _most_used = 0
 cdef size_t _limit = <size_t>4 << 30
 
 
@@ -89,13 +92,22 @@ cdef class Block:
 
 
 cdef void* take(int bucket) except NULL:
-    global _cached
+    global _cached, _used, _most_used
     cdef Bucket* b = &_free[bucket]
     cdef void* data
     if b.count:
         b.count -= 1
         _cached -= bucket_size(bucket)
-        return b.blocks[b.count]
+        data = b.blocks[b.count]
+    else:
+        data = fresh(bucket)
+    _used += bucket_size(bucket)
+    _most_used = max(_most_used, _used)
+    return data
+
+
+cdef void* fresh(int bucket) except NULL:
+    cdef void* data
     data = aligned_alloc(ALIGNMENT, bucket_size(bucket))
     if data == NULL:
         release_cached()
@@ -108,14 +120,18 @@ cdef void* take(int bucket) except NULL:
 
 
 cdef void give(void* data, int bucket) noexcept:
-    global _cached
+    global _cached, _used
     cdef Bucket* b = &_free[bucket]
     cdef void** grown
+    cdef size_t most = min(_limit, max(2 * _most_used, <size_t>FEW))
     if data == NULL:
         return
-    if _cached + bucket_size(bucket) > _limit:
+    _used -= bucket_size(bucket)
+    if bucket_size(bucket) > most:
         free(data)
         return
+    if _cached + bucket_size(bucket) > most:
+        release_cached()  # what is asked for is soon there again, and the rest was in the way
     if b.count == b.room:
         grown = <void**>PyMem_RawRealloc(b.blocks, (2 * b.room + 8) * sizeof(void*))
         if grown == NULL:
@@ -144,7 +160,7 @@ def cached_bytes():
 
 
 def set_cache_limit(size_t limit):
-    """Keep at most this many bytes in free blocks (default 4 GiB)."""
+    """Keep at most this many bytes in free blocks (default 4 GiB), and never more than 64 MiB, or twice what arrays have held at one time."""
     global _limit
     _limit = limit
     if _cached > limit:

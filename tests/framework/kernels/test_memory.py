@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -53,3 +56,19 @@ def test_the_cache_is_bounded() -> None:
         assert memory.cached_bytes() <= 1 << 20
     finally:
         memory.set_cache_limit(4 << 30)
+
+
+def test_free_blocks_do_not_gather() -> None:
+    """Sizes that never come again, as those of pages: in a process of its own, as what arrays have held counts."""
+    code = """
+import numpy as np
+from pdl.kernels import memory
+most = 0
+for megabytes in range(20, 60):
+    x = [memory.empty((megabytes << 18,), np.dtype(np.float32)) for _ in range(2)]
+    del x
+    most = max(most, memory.cached_bytes())
+print(most >> 20)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 59 < int(done.stdout) < 300

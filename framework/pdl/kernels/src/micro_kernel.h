@@ -83,6 +83,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
   };
   int64_t stride = t.a_stride * static_cast<int64_t>(sizeof(T)), stride3 = 3 * stride;
   asm("" : "+r"(stride), "+r"(stride3));  // two registers: the compiler would make one a row, and spill them
+  constexpr bool asks = MR > kStreamed && !kColumns && NRV > 1;  // one vector of columns waits for loads as it is
   constexpr int turns = MR * NRV <= 2 ? 4 : MR * NRV <= 4 ? 2 : 1;
   int64_t panel = 0;
   [[maybe_unused]] int64_t by_tiles = 0;  // units along k that the matrix unit sums
@@ -156,7 +157,7 @@ void micro_kernel(const Tile<T>& tile, int columns) {
 #pragma GCC unroll 4
         for (int p = 0; p < pointers; p++) a[p] += kColumns ? stride : static_cast<int64_t>(sizeof(R));
         b += t.b_stride;
-        if constexpr (MR > kStreamed && !kColumns) __builtin_prefetch(ask, 0, 2), __builtin_prefetch(ask + t.apart, 0, 2), ask += t.pace;
+        if constexpr (asks) __builtin_prefetch(ask, 0, 2), __builtin_prefetch(ask + t.apart, 0, 2), ask += t.pace;
       };
       int64_t k = by_tiles;
       if constexpr (turns > 1)
