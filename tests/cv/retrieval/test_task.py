@@ -104,6 +104,19 @@ def test_run_and_bundle_embed_alike_and_without_the_losses(run: Path, things: Pa
     assert workflow.evaluate(run / "model.pdl").metrics["test/map@r"] == pytest.approx(measured, abs=0.02)
 
 
+def test_losses_may_see_a_projection_of_all_features(things: Path, tmp_path: Path) -> None:
+    task = {"_target_": "pdl_cv.Retrieval", "embedding": None, "projection": 8, "loss": "cosface"}
+    made = recipe(things, task=task, train={"epochs": 2})
+    net = made.task.build(classes=["a", "b", "c"]).model(made)
+    assert sorted(net.criterion["cosface"].weight.shape) == [3, 8]
+    result = workflow.train(made.config, run=tmp_path / "run", progress=False)
+    session: Any = pdl.runtime.load(tmp_path / "run/model.pdl")
+    assert not [name for name in session.bundle.weights if name.startswith(("criterion", "projection"))]
+    vector = session(str(things / "k03/0.png"))["vector"]
+    assert len(vector) == net.projection.weight.shape[0] > 8
+    assert workflow.evaluate(tmp_path / "run").metrics["test/eer"] == pytest.approx(result.metrics["test/eer"])
+
+
 def test_a_gallery_answers_and_a_bundle_keeps_it(run: Path, things: Path, tmp_path: Path) -> None:
     session, query = pdl.runtime.load(run / "model.pdl"), str(things / "k03/0.png")
     gallery = tmp_path / "gallery"

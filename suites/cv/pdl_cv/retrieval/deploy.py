@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ALL = -1.0  # the threshold before there is one: no cosine is below
 TOLERANCE = 1e-4
+LEARNING = ("criterion.", "projection.")  # what is there for the losses alone
 
 
 class RetrievalDeployer(ImageDeployer):
@@ -39,11 +40,13 @@ class RetrievalDeployer(ImageDeployer):
         )
 
     def card(self, model: Any) -> Card:
+        size = self.task.embedding
+        numbers = "embeddings of all features" if size is None else f"embeddings of {size} numbers"
         views = ", ".join(self.task.tta)
         averaged = f", the mean direction of that of an image and of those of its views ({views})" if views else ""
         learned = f"; learned from {len(self.task.classes)} classes" if self.task.classes else ""
         return self.image_card(
-            f"{type(model).__name__}, embeddings of {self.task.embedding} numbers",
+            f"{type(model).__name__}, {numbers}",
             f"Tells which images show the same ({self.recipe.model.target}, {own_parameters(model):,} parameters)"
             f"{learned}. `pdl predict model.pdl query.jpg --gallery FOLDER` says what of a folder is nearest.",
             "Each image of a split is compared with all others of it by the cosine of their embeddings"
@@ -57,4 +60,4 @@ class RetrievalDeployer(ImageDeployer):
 
 def own_parameters(model: Any) -> int:
     """Those of the net, without what its loss learns."""
-    return sum(p.size for name, p in model.named_parameters() if not name.startswith("criterion."))
+    return sum(p.size for name, p in model.named_parameters() if not name.startswith(LEARNING))

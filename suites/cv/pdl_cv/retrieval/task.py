@@ -13,12 +13,13 @@ import pdl
 from pdl.data import DataLoader, Fault
 from pdl.errors import ConfigError, DataError
 from pdl.hints import Range
-from pdl.nn import Module
+from pdl.nn import Identity, Linear, Module
 from pdl.train import Deployed, Evaluation, Loss, Metric, Recipe, SmokeTest, Task
 from pdl.train.embeddings import NEAREST, Scored, Trials
 from pdl.train.images import answer, first_images
 from pdl.train.open_set import OpenSet, learned_classes, numbered
 from pdl_cv.models.blocks import Auxiliary
+from pdl_cv.models.tsn import head_parts
 from pdl_cv.retrieval.baselines import baselines
 from pdl_cv.retrieval.check import check_recipe, known
 from pdl_cv.retrieval.deploy import ALL, RetrievalDeployer
@@ -29,6 +30,7 @@ from pdl_cv.retrieval.preview import RetrievalPreviewer
 from pdl_cv.retrieval.report import RetrievalReporter
 from pdl_cv.views import EmbeddingViews, View, check_views, with_views
 
+UNUSED = 2  # outputs of a last layer that is left out
 EACH = 4  # images of a class in a batch, where a loss compares them
 
 
@@ -36,7 +38,10 @@ class Retrieval(Task):
     """Which images show the same, by the cosine of their embeddings. Models are the classification nets of the suite,
     whose last layer gives `embedding` numbers in place of logits. Classes of val and test are not in train.
 
-    embedding         numbers of an embedding
+    embedding         numbers of an embedding; null: what the last layer of the net is given, without this layer
+    projection        in training the losses see so many numbers, which a linear layer makes of the embedding; what is
+                      below it serves classes that training has not seen better (Chen et al., arXiv 2002.05709, section
+                      4.2), above all where training has few
     loss              what is learned by, or several with what each takes, and its weight: {arcface: {margin: 0.3},
                       triplet: {mining: hard, weight: 0.5}}. By classes: softmax (`pdl.nn.SoftmaxLoss`), arcface
                       (`ArcFaceLoss`), cosface (`CosFaceLoss`); by the images of a batch: triplet (`TripletLoss`),
@@ -63,7 +68,8 @@ class Retrieval(Task):
     def __init__(
         self,
         *,
-        embedding: Annotated[int, Range(2)] = 128,
+        embedding: Annotated[int, Range(2)] | None = 128,
+        projection: Annotated[int, Range(2)] | None = None,
         loss: LossName | Mapping[LossName, Options | None] = "arcface",
         images_per_class: Annotated[int, Range(2)] | None = None,
         classes: Sequence[str] | None = None,
@@ -75,7 +81,8 @@ class Retrieval(Task):
         mistakes: Annotated[int, Range(0)] = 12,
     ) -> None:
         self.losses = Losses(loss)
-        self.embedding, self.mode, self.classes = embedding, mode, list(classes or ())
+        self.embedding, self.projection = embedding, projection
+        self.mode, self.classes = mode, list(classes or ())
         self.images_per_class = images_per_class or (EACH if self.losses.compares else None)
         self.tta = check_views(tta)
         self.recall, self.far, self.trials, self.mistakes = list(recall), list(far), trials, mistakes
@@ -84,6 +91,8 @@ class Retrieval(Task):
     def step(self, model: Module, batch: Any) -> Loss:
         made, labels = model(pdl.as_tensor(batch["image"])), pdl.as_tensor(batch["label"])
         embeddings = made.logits if isinstance(made, Auxiliary) else made
+        if self.projection is not None:
+            embeddings = model.get_submodule("projection")(embeddings)
         parts = self.losses(model.get_submodule("criterion"), embeddings, labels)
         total = sum((self.losses.weights[name] * value for name, value in parts.items()), start=pdl.zeros(()))
         shown: dict[str, Any] = {name: value.detach() for name, value in parts.items()} if len(parts) > 1 else {}
@@ -112,13 +121,20 @@ class Retrieval(Task):
             raise DataError("\n".join(f"data.{each.split}: {each.what}; {each.advice}" for each in found))
 
     def facts(self, recipe: Recipe) -> Mapping[str, Any]:
-        return {"num_classes": self.embedding}
+        return {"num_classes": self.embedding or UNUSED}
 
     def model(self, recipe: Recipe) -> Module:
         """The recipe's model, with what its losses learn, and the threshold."""
         made: Any = super().model(recipe)
+        size = self.embedding
+        if size is None:
+            owner, name, last = head_parts(made)
+            setattr(owner, name, Identity())
+            size = last.weight.shape[0]
+        if self.projection is not None:
+            made.projection = Linear(size, self.projection)
         if self.classes:
-            made.criterion = self.losses.module(len(self.classes), self.embedding)
+            made.criterion = self.losses.module(len(self.classes), self.projection or size)
         made.register_buffer("threshold", np.array([ALL], np.float32), exact=True)
         return made  # type: ignore[no-any-return]
 
@@ -131,7 +147,7 @@ class Retrieval(Task):
             if isinstance(model, Deployed):
                 continue
             shape = answer(model, images, source, recipe).shape
-            if shape != (1, self.embedding):
+            if self.embedding is not None and shape != (1, self.embedding):
                 raise ConfigError(
                     f"model: {recipe.model.target} gives outputs of shape {shape}, expected (1, {self.embedding}): "
                     f"set model.num_classes={self.embedding}, or leave it out"
