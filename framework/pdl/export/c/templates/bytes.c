@@ -342,34 +342,33 @@ QTILE(qtile_short, 1, NARROW)
 #define WEIGHTS_OF(x, p) const int8_t *x = p;
 #endif
 
+#define BOTH_WEIGHTS \
+  WEIGHTS_OF(left, from) \
+  WEIGHTS_OF(right, from + 4)
+#define ONE(x, u, v) \
+  INPUTS(x, x##_at + i) \
+  FOUR(u, x, left) \
+  FOUR(v, x, right)
+#define ALONE(x, u, v) \
+  u += x##_at[i] * from[0]; \
+  v += x##_at[i] * from[4];
 /* sums [2][PANEL] += the products of n inputs of two pixels; of the first alone where both are the same */
-static void qrun(int32_t *sums, const uint8_t *p, const uint8_t *q, const int8_t *w, int n) {
-  for (int v = 0; v < PANEL; v += 2, w += 8) { /* two outputs at a time: as many sums as registers hold */
-    int32_t a = sums[v], b = sums[v + 1], c = sums[PANEL + v], d = sums[PANEL + v + 1];
+static void qrun(int32_t *sums, const uint8_t *p_at, const uint8_t *q_at, const int8_t *w, int n) {
+  for (int k = 0; k < PANEL; k += 2, w += 8) { /* two outputs at a time: as many sums as registers hold */
+    int32_t a = sums[k], b = sums[k + 1], c = 0, d = 0;
     const int8_t *from = w;
     int i = 0;
-    for (; i + 4 <= n; i += 4, from += 4 * PANEL) {
-      WEIGHTS_OF(left, from)
-      WEIGHTS_OF(right, from + 4)
-      INPUTS(one, p + i)
-      FOUR(a, one, left)
-      FOUR(b, one, right)
-      if (p != q) {
-        INPUTS(two, q + i)
-        FOUR(c, two, left)
-        FOUR(d, two, right)
-      }
+    if (p_at == q_at) {
+      for (; i + 4 <= n; i += 4, from += 4 * PANEL) { BOTH_WEIGHTS ONE(p, a, b) }
+      for (; i < n; i++, from++) { ALONE(p, a, b) }
+    } else {
+      for (; i + 4 <= n; i += 4, from += 4 * PANEL) { BOTH_WEIGHTS ONE(p, a, b) ONE(q, c, d) }
+      for (; i < n; i++, from++) { ALONE(p, a, b) ALONE(q, c, d) }
     }
-    for (; i < n; i++, from++) {
-      a += p[i] * from[0];
-      b += p[i] * from[4];
-      c += q[i] * from[0];
-      d += q[i] * from[4];
-    }
-    sums[v] = a;
-    sums[v + 1] = b;
-    sums[PANEL + v] = c;
-    sums[PANEL + v + 1] = d;
+    sums[k] = a;
+    sums[k + 1] = b;
+    sums[PANEL + k] += c;
+    sums[PANEL + k + 1] += d;
   }
 }
 
