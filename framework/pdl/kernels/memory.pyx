@@ -160,7 +160,8 @@ def cached_bytes():
 
 
 def set_cache_limit(size_t limit):
-    """Keep at most this many bytes in free blocks (default 4 GiB), and never more than 64 MiB, or twice what arrays have held at one time."""
+    """Keep at most this many bytes in free blocks (default 4 GiB), and never more than 64 MiB, or twice what arrays have held at one
+    time."""
     global _limit
     _limit = limit
     if _cached > limit:
