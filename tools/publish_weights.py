@@ -35,8 +35,8 @@ def publish(run: Path, suite: str, name: str, store: str, licence: str, split: s
     metrics = evaluate(file, split=split).metrics
     with tempfile.TemporaryDirectory() as folder:  # the same weights with a recipe for others
         portable = shutil.copytree(run, Path(folder) / run.name)
-        recipe = portable / "config.yaml"
-        recipe.write_text(without_folders(recipe.read_text(encoding="utf-8")), encoding="utf-8")
+        for each in (portable / "config.yaml", portable / "run.json"):
+            each.write_text(without_folders(each.read_text(encoding="utf-8")), encoding="utf-8")
         export(portable, file, store=store, licence=licence)
     if file.stat().st_size > LIMIT:
         raise SystemExit(f"{file}: {file.stat().st_size} bytes, more than {LIMIT}")
@@ -45,8 +45,8 @@ def publish(run: Path, suite: str, name: str, store: str, licence: str, split: s
 
 
 def without_folders(text: str) -> str:
-    """A recipe whose absolute paths are their last parts."""
-    return re.sub(r"(?m)((?:^|[\s'\"\[,=]))/(?:[^\s'\"\],/]+/)*([^\s'\"\],/]+)", r"\1\2", text)
+    """A recipe, or what JSON says of a run, whose absolute paths are their last parts."""
+    return re.sub(r"(?m)((?:^|[\s'\"\[,=]))/(?:[^\s'\"\],/]+/)+([^\s'\"\],/]+)", r"\1\2", text)
 
 
 def keep_log(run: Path, folder: Path) -> None:
@@ -57,7 +57,7 @@ def keep_log(run: Path, folder: Path) -> None:
     shutil.copyfile(run / "metrics.jsonl", folder / "metrics.jsonl")
     result = json.loads((run / "result.json").read_text())
     result.pop("run"), result.pop("next"), result["machine"].pop("system")
-    (folder / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+    (folder / "result.json").write_text(without_folders(json.dumps(result, indent=2)) + "\n", encoding="utf-8")
 
 
 def entry(run: Path, name: str, file: Path, metrics: dict[str, float], args: argparse.Namespace) -> dict[str, Any]:
