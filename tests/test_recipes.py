@@ -30,7 +30,7 @@ QUICK = {
     "pdl_cv.ImageToImage": ("cv/fashion_mnist_pix2pix",),
     "pdl_cv.InstanceSegmentation": (),
     "pdl_cv.Keypoints": (),
-    "pdl_cv.Retrieval": ("cv/orl_faces",),
+    "pdl_cv.Retrieval": ("cv/omniglot_retrieval",),
     "pdl_cv.Segmentation": (),
     "pdl_cv.VideoClassification": ("cv/moving_digits_tsm",),
     "pdl_graph.GraphInfomax": ("graph/cora_dgi",),
