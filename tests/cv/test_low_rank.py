@@ -103,17 +103,8 @@ def test_a_run_of_low_rank_is_a_run(run: Path, tmp_path: Path) -> None:  # noqa:
 
 def test_a_plan_lowers_ranks_and_trains(run: Path, tmp_path: Path) -> None:  # noqa: F811
     plan = tmp_path / "plan.yaml"
-    plan.write_text(
-        "low_rank: {left: 0.7, samples: 12}\ntune: {set: [train.epochs=1, train.report=false]}\n"
-        "tune_again: {set: [optim.lr=1.0e-4], weight: 0.9}\nint8: {}\n"
-    )
+    plan.write_text("low_rank: {left: 0.7, samples: 12}\ntune: {set: [train.epochs=1, train.report=false]}\nint8: {}\n")
     made = slim(run, read_plan(plan), tmp_path / "small", progress=False)
-    assert [step.name for step in made.steps] == ["start", "low_rank", "tune", "tune_again", "int8"]
-    assert made.steps[3].adds == made.steps[2].adds <= 0.71 * made.steps[0].adds
-    assert made.steps[4].size < made.steps[3].size
-    again = Run.open(tmp_path / "small" / "tune_again").recipe()
-    assert again.compress is not None
-    assert again.compress.weights == str(tmp_path / "small" / "tune")  # where the training before it ended
-    assert again.compress.distil is not None
-    assert (again.compress.distil.teacher, again.compress.distil.weight) == (str(run), 0.9)
-    assert again.settings.epochs == 1  # set before
+    assert [step.name for step in made.steps] == ["start", "low_rank", "tune", "int8"]
+    assert made.steps[2].adds <= 0.71 * made.steps[0].adds
+    assert made.steps[3].size < made.steps[2].size

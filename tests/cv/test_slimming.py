@@ -178,7 +178,7 @@ def test_other_plans_and_faults(run: Path, plan: Path, small: Path, tmp_path: Pa
         with pytest.raises(ConfigError, match=message):
             read_plan(tmp_path / "bad.yaml")
     assert read_plan("cv/yolov3_in_c", ["compile.cpu=arm"]).compile.cpu == "arm"  # type: ignore[union-attr]
-    assert read_plan("cv/resnet20_half").tune_again is not None
+    assert read_plan("cv/resnet20_half").tune is not None
     (tmp_path / "bad.yaml").write_text("tune_rounded: {}")
     with pytest.raises(UsageError, match="give round"):
         read_plan(tmp_path / "bad.yaml")

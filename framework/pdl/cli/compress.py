@@ -33,7 +33,7 @@ def command(
         typer.Option(
             "--plan",
             metavar="FILE",
-            help="Steps: prune, low_rank, tune, tune_again, sparse, round, tune_rounded, int8; and compile.",
+            help="Steps to make it small by: prune, low_rank, tune, sparse, round, tune_rounded, int8; and compile.",
         ),
     ] = None,
     within: Annotated[

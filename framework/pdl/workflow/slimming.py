@@ -4,7 +4,7 @@ sparse, rounded to bytes, trained with that, put on bytes, and compiled.
 Its folder
 
     start/         the run, where it began with a bundle
-    prune/ low_rank/ tune/ tune_again/ sparse/ round/ tune_rounded/    a run folder for each step
+    prune/ low_rank/ tune/ sparse/ round/ tune_rounded/    a run folder for each step
     start.pdl ...  the bundle of each run that was not trained; int8.pdl: the last step's
     c/start/ ...   the sources of each bundle in C
     steps.json     the plan, the steps that are done, and what was measured
@@ -106,8 +106,6 @@ class Plan:
     prune         channels go (`Pruning`)
     low_rank      weights become products of two smaller ones (`LowRank`)
     tune          it is trained again, with the model as its teacher (`Tuning`)
-    tune_again    and once more from there, with settings of its own: another cycle of rates, say, or without what
-                  made samples harder
     sparse        and again, while weights become zeros (`Sparsening`)
     round         roundings of bytes are put into its forward part (`Rounding`)
     tune_rounded  it is trained with them
@@ -118,7 +116,6 @@ class Plan:
     prune: Annotated[Pruning, SECTION] | None = None
     low_rank: Annotated[LowRank, SECTION] | None = None
     tune: Annotated[Tuning, SECTION] | None = None
-    tune_again: Annotated[Tuning, SECTION] | None = None
     sparse: Annotated[Sparsening, SECTION] | None = None
     round: Annotated[Rounding, SECTION] | None = None
     tune_rounded: Annotated[Tuning, SECTION] | None = None
@@ -127,8 +124,8 @@ class Plan:
 
 
 SECTIONS: dict[str, Callable[..., Any]] = {
-    "prune": Pruning, "low_rank": LowRank, "tune": Tuning, "tune_again": Tuning, "sparse": Sparsening,
-    "round": Rounding, "tune_rounded": Tuning, "int8": OnBytes,
+    "prune": Pruning, "low_rank": LowRank, "tune": Tuning, "sparse": Sparsening, "round": Rounding,
+    "tune_rounded": Tuning, "int8": OnBytes,
 }  # fmt: skip
 
 
@@ -307,8 +304,8 @@ def _on_bytes(run: Path, out: Path, given: OnBytes, *_: Any) -> None:
 
 
 _MAKERS: dict[str, Callable[..., None]] = {
-    "prune": _prune, "low_rank": _low_rank, "tune": _tune, "tune_again": _tune, "sparse": _tune, "round": _round,
-    "tune_rounded": _tune, "int8": _on_bytes,
+    "prune": _prune, "low_rank": _low_rank, "tune": _tune, "sparse": _tune, "round": _round, "tune_rounded": _tune,
+    "int8": _on_bytes,
 }  # fmt: skip
 
 
