@@ -48,7 +48,8 @@ def check_recipe(recipe: Recipe, task: TextRecognition, progress: Progress | Non
         return [*faults, Fault(None, None, str(error), "see above")]
     for split, data in found.items():
         long = _long(task, recipe, data, split)
-        for kind in (_empty(data), _unknown(task, data), _unordered(data), long, _shapes(task, data), _ambiguous(data)):
+        shapes = _shapes(task, data, split)
+        for kind in (_empty(data), _unknown(task, data), _unordered(data), long, shapes, _ambiguous(data)):
             faults += shorten(list(islice(kind, MOST)), SHOWN, split)
         faults += _alike(task, data, split) + _squeezed(recipe, data, split)
     return faults
@@ -127,10 +128,11 @@ def _squeezed(recipe: Recipe, data: Dataset, split: str) -> list[Fault]:
     return [Fault(data.path_of(widest), widest, what, advice, split=split, severity="warning")]
 
 
-def _shapes(task: TextRecognition, data: Dataset) -> Iterator[Fault]:
-    """Lines that stand upright, and lines of pages that are tiny."""
+def _shapes(task: TextRecognition, data: Dataset, split: str) -> Iterator[Fault]:
+    """Lines that stand upright, where the task does not read them so, and lines of pages that are tiny."""
     texts, known = texts_of(data), task.tall is not None
-    for index in np.flatnonzero(standing(data, task.tall or TURNED)).tolist():
+    upright = standing(data, task.tall or TURNED) if split == "train" or not known else np.zeros(0, bool)
+    for index in np.flatnonzero(upright).tolist():
         what = f"higher than wide, but it says {texts[index]!r:.40}" + known * ": it is left out of training"
         advice = "turn it, so that it is read from left to right"
         yield Fault(data.path_of(index), index, what, advice, severity="warning" if known else "error")

@@ -127,8 +127,8 @@ def _of_lines(data: Path, net: Net) -> str:
     wide = max(float(np.quantile(train.widths, 0.98)) * net.height, longest * 2 * net.stride)
     width = int(np.clip(-(-wide // 32) * 32, 64, 50 * net.height))
     batch = next((size for size in (64, 32, 16) if len(train) >= 20 * size), 8)
-    seen, fewest = (SEEN, 5) if net is OWN else (ENOUGH, 3)
-    epochs = int(np.clip(round(seen / len(train)), fewest, 100))
+    seen, fewest, most = (SEEN, 5, 100) if net is OWN else (ENOUGH, 3, 30)
+    epochs = int(np.clip(round(seen / len(train)), fewest, most))
     lines = [
         f"# {len(train):,} lines for training, {len(characters)} characters: {listed(characters, 30)}.",
         *([SOONER] if net is OWN else []),

@@ -128,7 +128,14 @@ class TextRecognition(Task):
         for row, images in batch["turned"].items():
             views = [scores[row], *(model(pdl.as_tensor(image[None])).numpy()[0] for image in images)]
             found[row] = self.decode(max(views, key=self.decoding.certainty)[None])[0]
-        return Loss(self.decoding.loss(logits, *_wanted(batch)), len(texts), (found, texts, np.asarray(batch["index"])))
+        outputs = (found, texts, np.asarray(batch["index"]))
+        rows = np.setdiff1d(np.arange(len(texts)), list(batch["turned"]))  # the loss is of lines that are as they are
+        if not len(rows):
+            return Loss(pdl.zeros(()), len(texts), outputs, known=False)
+        labels, lengths = (np.asarray(batch[name])[rows] for name in ("labels", "lengths"))
+        part = logits if len(rows) == len(texts) else pdl.as_tensor(scores[rows])
+        loss = self.decoding.loss(part, pdl.as_tensor(labels), pdl.as_tensor(lengths))
+        return Loss(loss, len(rows), outputs)
 
     def metrics(self) -> dict[str, Metric]:
         return recognition_metrics()
