@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import log
 from typing import Any, Literal
 
 import pdl
@@ -11,6 +10,7 @@ from pdl import Tensor
 from pdl.errors import ConfigError, UsageError
 from pdl.nn import Module
 from pdl.train import Deployed
+from pdl_cv.models.blocks import mean_of_softmax
 
 View = Literal["horizontal_flip", "vertical_flip", "rotate90", "rotate180", "rotate270"]
 
@@ -53,12 +53,6 @@ class Viewed(Module):
         return [(name, each[k]) for k, name in enumerate(names)]
 
 
-def _mean(logits: Sequence[Tensor]) -> Tensor:
-    """log of the mean of softmax(each)."""
-    each = pdl.stack([pdl.log_softmax(one, axis=-1) for one in logits])
-    return pdl.logsumexp(each, axis=0) - log(len(logits))
-
-
 class Views(Viewed):
     """log of the mean of softmax(net(v)) over the images [N, H, W, C] themselves and their `views`: [N, classes].
 
@@ -66,14 +60,15 @@ class Views(Viewed):
     """
 
     def forward(self, images: Tensor) -> Tensor:
-        return _mean([logits for _, logits in self.answers(images)])
+        return mean_of_softmax([logits for _, logits in self.answers(images)])
 
 
 class MaskViews(Viewed):
     """The same of logits of each pixel, [N, h, w, classes], those of a view moved back to where its pixels were."""
 
     def forward(self, images: Tensor) -> Tensor:
-        return _mean([x if name is None else VIEWS[BACK.get(name, name)](x) for name, x in self.answers(images)])
+        answers = self.answers(images)
+        return mean_of_softmax([x if name is None else VIEWS[BACK.get(name, name)](x) for name, x in answers])
 
 
 class EmbeddingViews(Viewed):

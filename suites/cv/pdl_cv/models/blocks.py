@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from math import log
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -89,3 +90,9 @@ def take_pretrained(model: nn.Module, pretrained: str | None) -> None:
         from pdl.hub import load_pretrained
 
         load_pretrained(model, pretrained)
+
+
+def mean_of_softmax(logits: Sequence[pdl.Tensor]) -> pdl.Tensor:
+    """log of the mean of softmax(each), over the last axis of several logits of one shape."""
+    each = pdl.stack([pdl.log_softmax(one, axis=-1) for one in logits])
+    return pdl.logsumexp(each, axis=0) - log(len(logits))

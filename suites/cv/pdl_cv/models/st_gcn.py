@@ -9,7 +9,6 @@ the middle of the body, those further away and the joint itself with weights of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
 from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
@@ -19,7 +18,7 @@ from pdl import nn
 from pdl.dtype import Array
 from pdl.errors import ShapeError, UsageError
 from pdl.hints import Range
-from pdl_cv.models.blocks import Auxiliary, take_pretrained
+from pdl_cv.models.blocks import Auxiliary, mean_of_softmax, take_pretrained
 
 Width = Annotated[int, Range(1)]
 Field = Literal["place", "motion", "bone", "direction"]
@@ -200,8 +199,7 @@ class STGCNStreams(nn.Module):
         logits = [stream(x) for stream in cast(Any, self.streams)]
         if self.training:
             return Auxiliary(logits[0], tuple(logits[1:]), 1.0)
-        each = pdl.stack([pdl.log_softmax(one, axis=-1) for one in logits])
-        return pdl.logsumexp(each, axis=0) - log(len(logits))
+        return mean_of_softmax(logits)
 
 
 TASK = "video"
