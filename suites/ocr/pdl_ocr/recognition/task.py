@@ -238,9 +238,15 @@ class TextRecognition(Task):
     def loader(self, dataset: Any, recipe: Recipe, *, training: bool, seed: int) -> DataLoader:
         widths = self._widths(dataset, recipe, training=training)
         rows = self._learnable(dataset, widths) if training else np.arange(len(dataset))
-        lines, first = Labelled(dataset, rows, self.encode), self.shortest_first
-        how: Any = {"training": training, "seed": seed, "shortest_first": first, "tall": self.tall}
-        return line_loader(lines, widths[rows], recipe.data, **how)
+        return line_loader(
+            Labelled(dataset, rows, self.encode),
+            widths[rows],
+            recipe.data,
+            training=training,
+            seed=seed,
+            shortest_first=self.shortest_first,
+            tall=self.tall,
+        )
 
     def _learnable(self, dataset: Dataset, widths: np.ndarray) -> np.ndarray:
         """int64 [n]: the lines to learn from: none whose direction is not known (`tall`); with `skip` those that have a
